@@ -82,10 +82,10 @@ build(App, Out) ->
     Ebin = filename:join([Out, Name, "ebin"]),
     ok = filelib:ensure_path(Ebin),
     code:add_patha(Ebin),
-    %% Behaviors first, since others are checked against them.
+    %% Behaviours first, since others are checked against them.
     Sources = filelib:wildcard(filename:join(App, "src/*.erl")),
-    {Behaviors, Others} = lists:partition(fun is_behavior/1, lists:sort(Sources)),
-    Modules = [compile(F, Ebin, []) || F <- Behaviors ++ Others],
+    {Behaviours, Others} = lists:partition(fun is_behaviour/1, lists:sort(Sources)),
+    Modules = [compile(F, Ebin, []) || F <- Behaviours ++ Others],
     {ok, [{application, Id, Props}]} = file:consult(Spec),
     ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
                          io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
@@ -111,7 +111,7 @@ made(Make) ->
         {Make, {exit_status, _}} -> halt(1)
     end.
 
-is_behavior(File) ->
+is_behaviour(File) ->
     {ok, Text} = file:read_file(File),
     binary:match(Text, <<"-callback ">>) =/= nomatch.
 

@@ -54,7 +54,7 @@ funs_where_the_rest_is_gone(Config) ->
     Cut = running:build(running:fixture("cut"), file("gone", Config),
                         ["--shake", "functions", "--missing", "crash", "--data", "none",
                          "--code", "none", "--atoms", Kept]),
-    ?assertMatch({0, <<"sofs:image/2 was cut", _/binary>>},
+    ?assertMatch({0, <<"sofs:image/2 was removed", _/binary>>},
                  running:whittle(["why", Cut, "sofs:image/2"])),
     [Gone, Stock] = [file(Name, Config) || Name <- ["of_gone", "of_stock"]],
     {0, _} = cut("fun_out", [Gone], [{cut, Cut} | proplists:delete(cut, Config)]),
@@ -178,8 +178,9 @@ why(Config) ->
 dynamic_calls_are_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
-                        "(?m)^whittle: note: atoms that are made of text may name any module or "
-                        "function \\(cut:run/1\\); the VM loads such functions when they are "
+                        "(?m)^whittle: note: atoms that the program makes from text may name any "
+                        "module or function \\(cut:run/1\\); the VM loads such functions when "
+                        "they are "
                         "called$")).
 
 %% The note also shows how to get a smaller output.
@@ -187,10 +188,10 @@ cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
                         "(?m)^note: shaking made the modules [0-9]+(,[0-9]{3})* bytes larger: "
-                        "the VM loads [0-9]+(,[0-9]{3})* bytes at once and "
+                        "the VM loads [0-9]+(,[0-9]{3})* bytes at its start and "
                         "[0-9]+(,[0-9]{3})* bytes only when they are called "
-                        "\\(before compression\\); it makes "
-                        "[0-9]+(,[0-9]{3})* atoms more at its start, because the program asks "
+                        "\\(before compression\\); the start also creates "
+                        "[0-9]+(,[0-9]{3})* atoms, because the program asks "
                         "whether an atom exists; to save memory, record a run with "
                         "`whittle trace`, and build with --evidence FILE --seen only$")).
 
@@ -215,7 +216,7 @@ only_what_was_seen(Config) ->
      || Check <- ["funs", "introspection", "calls", "errors", "handlers", "loops", "at_once"]],
     ?assertEqual({0, <<"{list,[]}">>}, cut("cold_at_start", [], Asked)),
     ?assertMatch({0, <<"supervisor:handle_cast/2 is cold (the VM loads it when something calls "
-                       "it): a run did not call it. The way to it:\n  ", _/binary>>},
+                       "it): the recorded run did not call it. The path to it:\n  ", _/binary>>},
                  running:whittle(["why", Cut, "supervisor:handle_cast/2"])).
 
 %% Plans with wrong contents

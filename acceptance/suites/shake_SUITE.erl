@@ -146,7 +146,7 @@ said(Program, Name, Config) ->
 
 direct_calls_are_not_off(Config) ->
     [?assertEqual({1, iolist_to_binary(["whittle: the feature ", Feature, " cannot be off: ", Name,
-                                        ":main/1 uses it (", What, "); take it out of "
+                                        ":main/1 uses it (", What, "); remove it from "
                                         "--feature\n"])},
                   refused(escript(Name, [["main(_) -> ", Call]], Config),
                           ["--data", "none", "--feature", "-" ++ Feature], Config))
@@ -166,8 +166,9 @@ why_in(Config) ->
     {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
     %% This is the path of the calls, and not two names that appear anywhere.
     ?assertMatch(<<"hello:start/2 is kept\n"
-                   "  called by application_master:start_it_old/4, which applies its name to a "
-                   "module that the application hello names\n"
+                   "  may be called by application_master:start_it_old/4, which calls this "
+                   "function "
+                   "name in a variable module; the application hello mentions the module\n"
                    "  called by application_master:start_it/4\n", _/binary>>, Text),
     ?assertMatch({match, _}, re:run(Text, "\n  called by the boot script\n\n$")),
     ?assert(length(binary:split(Text, <<"\n">>, [global])) < 16),
@@ -178,10 +179,10 @@ why_in(Config) ->
 
 why_cut(Config) ->
     Hello = proplists:get_value(hello, Config),
-    ?assertMatch({0, <<"sofs:image/2 was cut: no kept function calls it\n\n">>},
+    ?assertMatch({0, <<"sofs:image/2 was removed: no kept function calls it\n\n">>},
                  running:whittle(["why", Hello, "sofs:image/2"])),
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
-    ?assertEqual(<<"peer:supervision_child_spec/0 was cut\n"
+    ?assertEqual(<<"peer:supervision_child_spec/0 was removed\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
     ?assertEqual({1, <<"whittle: the input had no function nobody:f/1: correct the name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
@@ -194,18 +195,18 @@ why_cut(Config) ->
     %% For a module there is a line for each of its functions.
     {0, Lists} = running:whittle(["why", Hello, "lists"]),
     ?assertMatch({match, _}, re:run(Lists, "^lists:reverse/1:  called by ", [multiline])),
-    ?assertMatch({match, [_]}, re:run(Lists, "^lists: \\d+ functions were cut, because no kept "
+    ?assertMatch({match, [_]}, re:run(Lists, "^lists: \\d+ functions were removed, because no kept "
                                              "function calls them: .* and \\d+ more$",
                                       [multiline, global, {capture, first}])),
-    ?assertEqual(nomatch, re:run(Lists, "fun-|^ | was cut", [multiline])),
+    ?assertEqual(nomatch, re:run(Lists, "fun-|^ | was removed", [multiline])),
     {0, Sofs} = running:whittle(["why", Hello, "sofs"]),
-    ?assertMatch({match, _}, re:run(Sofs, "^sofs: all \\d+ functions were cut, .*\n$")).
+    ?assertMatch({match, _}, re:run(Sofs, "^sofs: all \\d+ functions were removed, .*\n$")).
 
 by_reason(Config) ->
     Size = ["size", proplists:get_value(hello, Config), "--by", "reason"],
     {0, Text} = running:whittle(Size),
     ?assertMatch({match, _}, re:run(Text, "(?m)^the boot script +[0-9,]+ +[0-9,]+ +\\d+")),
-    ?assertMatch({match, _}, re:run(Text, "^packed code, by the application or root that brings it "
+    ?assertMatch({match, _}, re:run(Text, "^code, by the application or entry point that needs it "
                                     "+functions")),
     %% All hot functions of the program's own module.
     {0, Own} = running:whittle(["why", proplists:get_value(hello, Config), "hello"]),
@@ -222,7 +223,7 @@ by_reason(Config) ->
 
 features_are_listed(_) ->
     {0, Text} = running:whittle(["features"]),
-    ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +other nodes")).
+    ?assertMatch({match, _}, re:run(Text, "(?m)^distribution +connections to other nodes")).
 
 %% Data names these functions: the start in the .app file, its environment, attributes, the list of
 %% modules, keys of maps, files of terms, and schemas. The program calls them as in a whole system.
@@ -235,7 +236,7 @@ names_in_data(Config) ->
     ?assertEqual(nomatch, re:run(element(2, Whole), "error")),
     ?assertMatch({match, _}, re:run(element(2, Whole), "\nrequest: {called,\"/\"}\n")),
     ?assertEqual(Whole, Shaken),
-    ?assertMatch({0, <<"named_calls:from_nowhere/0 was cut", _/binary>>},
+    ?assertMatch({0, <<"named_calls:from_nowhere/0 was removed", _/binary>>},
                  running:whittle(["why", out("named/shaken", Config),
                                   "named_calls:from_nowhere/0"])).
 
@@ -289,7 +290,7 @@ removed_functions(Config) ->
                          {never_explained, "exception error: undefined function "
                                            "removed_parts:never/1\n"},
                          {handle_info_log, "Undefined handle_info in removed_parts"}]],
-    ?assertMatch({0, <<"removed_parts:gone/1 was cut", _/binary>>},
+    ?assertMatch({0, <<"removed_parts:gone/1 was removed", _/binary>>},
                  running:whittle(["why", File, "removed_parts:gone/1"])).
 
 %% Functions, bytes and memory before and after, in total and for each application.
@@ -298,13 +299,13 @@ costs(Config) ->
          {0, Said} = running:whittle(["build", running:example("hello"), "-o", out("costs", Config),
                                       "--shake", "functions", "--missing", Missing]),
          [?assertMatch({match, _}, re:run(Said, Line, [multiline]))
-          || Line <- ["^before( +[0-9,]+){3}$", "^at hand( +[0-9,]+){3}$",
+          || Line <- ["^all( +[0-9,]+){3}$", "^hot( +[0-9,]+){3}$",
                       ["^", Rest, "( +[0-9,]+){3}$"],
-                      ["^application +at hand +", Rest, " +brings$"],
+                      ["^application +hot +", Rest, " +retained$"],
                       "^hello +\\d+ +\\d+ +\\d+$"]]
      end || {Missing, Rest} <- [{"load", "cold"}, {"crash", "removed"}]].
 
-%% The price of a dynamic call, the code that opens it, and the option that closes it.
+%% The retained size of a dynamic call, the code that makes it, and the option that prevents it.
 costs_of_dynamic_calls(Config) ->
     Source = escript("costly", [["main([X]) -> print({file:consult(X), 1})"]], Config),
     Build = fun(Options) ->
@@ -314,15 +315,15 @@ costs_of_dynamic_calls(Config) ->
                     lists:last(Lines)
             end,
     Text = Build([]),
-    {match, [Bytes]} = re:run(Text, "\"brings\":\\{\"bytes\":(\\d+),[^}]*\\},"
-                                    "\"by\":\\[\"costly\"\\],"
-                                    "\"closed_by\":\"--data none, or a system without costly\"",
+    {match, [Bytes]} = re:run(Text, "\"by\":\\[\"costly\"\\],"
+                                    "\"closed_by\":\"--data none, or remove costly\","
+                                    ".*\"kind\":\"data\",\"retained\":\\{\"bytes\":(\\d+),",
                               [{capture, [1], list}]),
     %% erl_scan and erl_parse.
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
-                                    "\"closed_by\":\"declared, or a system without costly\"")).
+                                    "\"closed_by\":\"declared already, or remove costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->
@@ -344,12 +345,12 @@ dynamic_calls(Config) ->
              "declare them with --remote M[:F[/A]],... or --remote none\n">>},
        refused(running:example("relay"), [], Config)),
     ?assertEqual(
-       {1, <<"whittle: atoms that are made of text may name any module or function "
+       {1, <<"whittle: atoms that the program makes from text may name any module or function "
              "(faults:names/0): declare them with --atoms M[:F[/A]],... or --atoms none\n">>},
        refused(running:fixture("faults"), [], Config)),
     Declared = ["--data", "none", "--atoms", "cut_checks"],
     ?assertEqual(
-       {1, <<"whittle: code that is loaded while the program runs may call any function "
+       {1, <<"whittle: code that the program loads while it runs may call any function "
              "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:purging/1 and 1 more): declare "
              "them with --code M[:F[/A]],... or --code none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
@@ -359,9 +360,10 @@ all_dynamic_calls(Config) ->
     Source = escript("all_calls", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
                                     "code:load_abs(X)})"]], Config),
     ?assertEqual(
-       {1, <<"terms that are read may name any function (all_calls:main/1)\n"
-             "atoms that are made of text may name any module or function (all_calls:main/1)\n"
-             "code that is loaded while the program runs may call any function "
+       {1, <<"terms that the program reads may name any function (all_calls:main/1)\n"
+             "atoms that the program makes from text may name any module or function "
+             "(all_calls:main/1)\n"
+             "code that the program loads while it runs may call any function "
              "(all_calls:main/1)\n"
              "whittle: dynamic calls are not declared: declare them with --data none --atoms none "
              "--code none, or list the functions as M[:F[/A]],... instead of `none'\n">>},
@@ -375,15 +377,14 @@ who_asks(Config) ->
              "--atoms", "cut_checks", "--code", "none" | functions()],
     {0, Said} = running:whittle(Build),
     ?assertMatch({match, _}, re:run(Said, "\nnote: the program asks which functions or modules "
-                                          "there are \\(cut_checks:infos/1, .*\\): the answers "
-                                          "leave out what was removed, and so differ from those "
-                                          "of a build without --shake; name what has to stay in "
-                                          "them with --keep FILE")).
+                                          "exist \\(cut_checks:infos/1, .*\\): the answers do "
+                                          "not contain removed functions; name the functions "
+                                          "that they must contain with --keep FILE")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
     ?assertEqual(<<"whittle: the feature pg cannot be off: relay_sup:init/1 uses it "
-                   "(pg); take it out of --feature\n">>, Line).
+                   "(pg); remove it from --feature\n">>, Line).
 
 keep(Config) ->
     File = out("keep", Config),
@@ -394,7 +395,7 @@ keep(Config) ->
     [?assertEqual({0, <<Name/binary, " is kept\n  called by --keep\n\n">>},
                   running:whittle(["why", Kept, binary_to_list(Name)]))
      || Name <- [<<"sofs:image/2">>, <<"erl_lint:format_error/1">>]],
-    ?assertMatch({0, <<"erl_lint:module/1 was cut", _/binary>>},
+    ?assertMatch({0, <<"erl_lint:module/1 was removed", _/binary>>},
                  running:whittle(["why", Kept, "erl_lint:module/1"])).
 
 bad_keep(Config) ->
@@ -406,7 +407,7 @@ bad_keep(Config) ->
      end || {Text, Line} <-
                 [{"sofs:image/14\n",
                   "there is no function sofs:image/14, which --keep names: correct the name"},
-                 {"ok:\n", [File, ": `ok:' is no M, M:F or M:F/A: correct the line"]},
+                 {"ok:\n", [File, ": `ok:' is not of the form M, M:F or M:F/A: correct the line"]},
                  %% Not UTF-8.
                  {<<"% caf", 16#e9, "\ncaf", 16#e9, "\n">>,
                   ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
@@ -425,7 +426,7 @@ plans_of_others(Config) ->
                       "output"),
                  Why()),
     ok = file:write_file(Other ++ ".plan", "no plan"),
-    ?assertEqual(Says("is no plan: build again"), Why()),
+    ?assertEqual(Says("is not a plan: build again"), Why()),
     {ok, _} = file:copy(Hello ++ ".plan", Other ++ ".plan"),
     ?assertMatch({0, _}, Why()),
     ok = file:write_file(Other, "x", [append]),
@@ -442,7 +443,7 @@ plan_goes_with_it(Config) ->
 file_with_a_plans_name(Config) ->
     Out = out("mine", Config),
     ok = file:write_file(Out ++ ".plan", "mine"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is no plan of whittle, and the "
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is not a plan of whittle, and the "
                                                          "plan "
                                        "of this build has the same path: move it, or name "
                                        "another output with -o\n"])},

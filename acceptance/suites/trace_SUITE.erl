@@ -41,7 +41,7 @@ from_first_to_last(Config) ->
     {0, Output} = trace(File, [Hello]),
     ?assertMatch({match, _},
                  re:run(Output, "^Hello from one file.\n.*first.trace: \\d+ functions of \\d+ "
-                        "modules, 1 of them the program's own, called in one VM\n$")),
+                        "modules \\(1 module of the program itself\\), called in one VM\n$")),
     [?assertEqual({Mfa, Is}, {Mfa, is_called(Mfa, File)})
      || {Mfa, Is} <- [{{logger_server, start_link, 0}, true}, {{kernel, init, 1}, true},
                       {{hello, start, 2}, true}, {{hello, stop, 1}, true}, {{hello, wait, 0}, true},
@@ -92,8 +92,8 @@ escript_that_returns(Config) ->
          File = out("returns.trace", Config),
          {0, Output} = trace(File, [proplists:get_value(words, Config), "a", "b"]),
          ?assertMatch({match, _},
-                      re:run(Output, "^\\[\"a\",\"b\"\\]\n.*: \\d+ functions of \\d+ modules, 1 of "
-                             "them the program's own, called in one VM\n$")),
+                      re:run(Output, "^\\[\"a\",\"b\"\\]\n.*: \\d+ functions of \\d+ modules "
+                             "\\(1 module of the program itself\\), called in one VM\n$")),
          [?assert(is_called(Mfa, File)) || Mfa <- [{words, main, 1}, {io, format, 2}]]
      end || _ <- lists:seq(1, 5)].
 
@@ -111,20 +111,22 @@ without_a_last_reading(Config) ->
          ?assertMatch({_, {_, _}}, {Command, binary:match(Output, [Note])})
      end || {Command, Note} <-
                 [{"\"$0\"; \"$0\" halt",
-                  <<"\nwhittle: note: one VM ended without a last reading, by halt/1 or killed, or "
-                    "still runs: what it called last may be missing\n">>},
+                  <<"\nwhittle: note: one VM called halt/1, was killed or still runs, so its last "
+                    "calls may be missing\n">>},
                  {"\"$0\"; \"$0\" halt; \"$0\" halt",
-                  <<"\nwhittle: note: 2 VMs ended without a last reading, by halt/1 or killed, or "
-                    "still run: what they called last may be missing\n">>}]].
+                  <<"\nwhittle: note: 2 VMs called halt/1, were killed or still run, so their last "
+                    "calls may be missing\n">>}]].
 
 nothing_of_the_programs_own(Config) ->
     File = out("otp.trace", Config),
     [begin
          {0, Output} = trace(File, [Erl, "-noshell", "-s", "init", "stop"]),
          ?assertMatch({match, _},
-                      re:run(Output, "modules, 0 of them the program's own, called in one VM\n"
-                             "whittle: note: no function of the program's own was seen: a VM that "
-                             "is halted soon after its start ends unread; see docs/shaking.md\n$"))
+                      re:run(Output, "modules \\(0 modules of the program itself\\), called "
+                                     "in one VM\n"
+                             "whittle: note: the recording has no function of the program itself: "
+                             "a VM that halts soon after its start may end before whittle reads "
+                             "its calls; see docs/shaking.md\n$"))
      end || Erl <- ["erl", stock()]].
 
 %% A VM that loads no modules by itself runs with and without the recorder.
@@ -192,7 +194,7 @@ no_command(Config) ->
     [?assertEqual({Code, iolist_to_binary(["whittle: ", Line, $\n])},
                   running:whittle(["trace" | Words]))
      || {Code, Words, Line} <-
-            [{1, ["--", "no/such"], "no/such is no program that can be run: correct the command"},
+            [{1, ["--", "no/such"], "no/such is not an executable program: correct the command"},
              {2, [], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["-o", "x", "--"], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
@@ -208,7 +210,7 @@ nowhere_to_write(Config) ->
                          {"/dev/null", "/dev/null is a device or a pipe: name a file with -o"},
                          {Dir ++ "/no/x",
                           [Dir, "/no/x cannot be written (no such file or directory): name "
-                           "another place with -o"]}]].
+                           "another output with -o"]}]].
 
 %% A failure during the run must not lose the recording of an hour.
 not_written(Config) ->
@@ -216,7 +218,7 @@ not_written(Config) ->
     {1, Output} = trace(File, ["sh", "-c", "mkdir \"$0\"; erl -noshell -s sets new -s init stop",
                                File]),
     {match, [Kept]} = re:run(Output, ["^whittle: ", File, " is a directory: name a file with -o; "
-                                      "what was recorded is in (.*): move it\n$"],
+                                      "the recording is in (.*): move it\n$"],
                              [{capture, all_but_first, list}]),
     ?assert(is_called({sets, new, 0}, Kept)),
     {ok, _} = file:copy(Kept, out("moved.trace", Config)),
@@ -301,9 +303,8 @@ feature_that_was_used(Config) ->
     {1, Lines} = build("terms", ["--evidence", File], Config),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^erl_scan:string/1: the feature terms is off$")),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^whittle: the build would remove \\d+ functions? "
-                                    "that the recorded run called: keep them with --seen keep, or "
-                                    "decide "
-                                    "with --keep FILE and --feature$")),
+                                    "that the recorded run called: keep all of them with --seen "
+                                    "keep, or some with --keep FILE and --feature$")),
     ?assertMatch({0, _}, build("terms", ["--evidence", File, "--seen", "keep"], Config)),
     ?assertEqual({0, <<"Hello from one file.\n">>},
                  running:run(out("terms", Config), [], #{env => Set})).
@@ -316,13 +317,13 @@ edge_that_is_missing(Config) ->
     ?assertMatch({match, _}, re:run(Lines, "(?m)^sofs:empty_set/0: Whittle found no kept function "
                                     "that calls it$")),
     {0, _} = build("edge", ["--evidence", File, "--seen", "keep"], Config),
-    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the recording\n\n">>},
                  running:whittle(["why", out("edge", Config), "sofs:empty_set/0"])),
     %% A cold function that the recording contains becomes hot.
     Load = out("edge_load", Config),
     {0, _} = running:whittle(["build", example(), "-o", Load, "--shake", "functions",
                               "--evidence", File]),
-    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the evidence\n\n">>},
+    ?assertEqual({0, <<"sofs:empty_set/0 is kept\n  called by the recording\n\n">>},
                  running:whittle(["why", Load, "sofs:empty_set/0"])).
 
 %% The recording comes from another OTP than the build's.
@@ -401,7 +402,8 @@ bad_evidence(Config) ->
          ?assertEqual({1, iolist_to_binary(["whittle: ", File, $\s, Words, $\n])},
                       build("bad", ["--evidence", File], Config))
      end || {Bytes, Words} <-
-                [{"lists:map/2\n", "is no file of `whittle trace': name one with --evidence"},
+                [{"lists:map/2\n", "is not a recording of `whittle trace': name one with "
+                                   "--evidence"},
                  {binary:part(Good, 0, byte_size(Good) - 1),
                   "is damaged: record it again with `whittle trace'"}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
@@ -431,9 +433,9 @@ release(Erl) ->
 
 %% Returns the command's message for a VM that it cannot record.
 nothing(File, Erl) ->
-    iolist_to_binary(["whittle: nothing was recorded, and ", File, " not written: the command "
-                      "started no Erlang VM of OTP ", release(Erl), " or newer, or none that "
-                      "takes the environment's flags\n"]).
+    iolist_to_binary(["whittle: nothing was recorded, so whittle did not write ", File, ": the "
+                      "command started no Erlang VM of OTP ", release(Erl), " or newer that "
+                      "reads flags from the environment; name a command that does\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

@@ -52,7 +52,7 @@ peers() ->
         ++ peer(prometheus, "run bench/counters/peers on Debian's OTP",
                 fun() ->
                         prometheus_counter:declare([{name, peer_plain}, {help, ""}]),
-                        prometheus_counter:declare([{name, peer_labeled}, {help, ""},
+                        prometheus_counter:declare([{name, peer_labelled}, {help, ""},
                                                     {labels, [method, code]}]),
                         prometheus_histogram:declare([{name, peer_histogram}, {help, ""},
                                                       {buckets, [100, 1000, 10000, 100000]}]),
@@ -103,7 +103,7 @@ kinds() ->
      {"observe, handle, plain", fun(N) -> observe(PlainTimer, 1000, N) end},
      {"observe, name and label", fun(N) -> observe_name(read, 1000, N) end},
      {"ets:update_counter, plain key", fun(N) -> ets_plain(Table, N) end},
-     {"ets:update_counter, labeled key", fun(N) -> ets_labeled(Table, Name, get, 200, N) end}
+     {"ets:update_counter, labelled key", fun(N) -> ets_labelled(Table, Name, get, 200, N) end}
      | peers()].
 
 bare_tree(Name, Counters) ->
@@ -130,10 +130,10 @@ observe_name(L, V, N) ->
     observe_name(L, V + 977, N - 1).
 ets_plain(_, 0) -> ok;
 ets_plain(T, N) -> ets:update_counter(T, plain, 1), ets_plain(T, N - 1).
-ets_labeled(_, _, _, _, 0) -> ok;
-ets_labeled(T, Name, A, B, N) ->
+ets_labelled(_, _, _, _, 0) -> ok;
+ets_labelled(T, Name, A, B, N) ->
     ets:update_counter(T, {Name, [A, B]}, 1),
-    ets_labeled(T, Name, A, B, N - 1).
+    ets_labelled(T, Name, A, B, N - 1).
 folsom(0) -> ok;
 folsom(N) -> folsom_metrics:notify({bench, {inc, 1}}), folsom(N - 1).
 seshat(0) -> ok;
@@ -141,7 +141,7 @@ seshat(N) -> counters:add(seshat:fetch(bench, object), 1, 1), seshat(N - 1).
 prometheus(0) -> ok;
 prometheus(N) -> prometheus_counter:inc(peer_plain), prometheus(N - 1).
 prometheus(_, _, 0) -> ok;
-prometheus(M, C, N) -> prometheus_counter:inc(peer_labeled, [M, C]), prometheus(M, C, N - 1).
+prometheus(M, C, N) -> prometheus_counter:inc(peer_labelled, [M, C]), prometheus(M, C, N - 1).
 prometheus(_, 0) -> ok;
 prometheus(V, N) -> prometheus_histogram:observe(peer_histogram, V), prometheus(V + 977, N - 1).
 mzmetrics(_, 0) -> ok;

@@ -101,7 +101,7 @@ function codecs(name, payload, value) {
     };
 }
 
-/** Keeps results from being optimized away. */
+/** Keeps results from being optimised away. */
 export let kept;
 
 const quantile = (sorted, share) =>

@@ -223,7 +223,7 @@ const unname = (context) => (file) => {
     return ts.visitEachChild(file, visit, context);
 };
 
-// Nothing of an earlier build stays, test programs included. What npm packs holds its license.
+// Nothing of an earlier build stays, test programs included. What npm packs holds its licence.
 for (const folder of ["dist", "build/test"])
     rmSync(`${here}${folder}`, { recursive: true, force: true });
 copyFileSync(`${here}../../LICENSE`, `${here}LICENSE`);

@@ -16,10 +16,10 @@
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
 
 %% The failure of a command. The main text is one line without a period at its end. A failure with
-%% `words' exits with 2, and one with `work' exits with 1. The lines to print above the main line
+%% `usage' exits with 2, and one with `work' exits with 1. The lines to print above the main line
 %% are the last output of another program, or a list of the things that the line is about. The
 %% atom names the error for programs ({@link whittle_failure}).
--type failure() :: {words | work, unicode:chardata()}
+-type failure() :: {usage | work, unicode:chardata()}
                  | {work, unicode:chardata(), [unicode:chardata()]}
                  | {work, unicode:chardata(), [unicode:chardata()], atom()}.
 
@@ -34,8 +34,8 @@ start() ->
     ok = whittle_stop:install(),
     Words = init:get_plain_arguments(),
     _ = [finish(2, standard_error,
-                io_lib:format("whittle: word ~b of the command line is not UTF-8: write it, or "
-                              "rename the file, in UTF-8~n", [N]))
+                io_lib:format("whittle: argument ~b is not UTF-8: write it in UTF-8, or rename the "
+                              "file~n", [N]))
          || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)],
     Json = whittle_command_line:wants_json(Words),
     try run(whittle_command_line:parse(Words)) of
@@ -48,7 +48,7 @@ start() ->
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),
-            Text = "this is a mistake in whittle itself; please report it",
+            Text = "this is a bug in whittle; please report it",
             data(Json, whittle_failure:mistake(Text)),
             finish(1, standard_error, ["whittle: ", Text, ": ",
                                        io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
@@ -73,7 +73,7 @@ run({run, Module, Values}) ->
         {error, _} = Error -> Error
     end;
 run({show, Text}) -> {ok, Text};
-run({error, Line}) -> {error, {words, Line}}.
+run({error, Line}) -> {error, {usage, Line}}.
 
 -spec finish(0..2, standard_io | standard_error, unicode:chardata()) -> no_return().
 finish(Code, standard_error, Text) ->
@@ -84,8 +84,8 @@ finish(Code, standard_io, Text) ->
         ok ->
             halt(Code);
         {error, Reason} ->
-            finish(1, standard_error, ["whittle: the output cannot be written (",
-                                       file:format_error(Reason), "): make room\n"])
+            finish(1, standard_error, ["whittle: the result cannot be written to standard output (",
+                                       file:format_error(Reason), "): free space there\n"])
     end.
 
 %% Prints a text to stdout. OTP's own process for stdout does not report a failed write. This

@@ -12,8 +12,8 @@ command() ->
       help => "build one executable from an application, a release or an escript",
       options =>
           [#{name => out, long => "out", short => $o, value => "OUT",
-             help => "the path of the output (default: the name of the application or release, "
-                    "here)"},
+             help => "the path of the output (default: the name of the application or release, in "
+                     "this directory)"},
            #{name => target, long => "target", value => "TARGET",
              one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
              default => fun whittle_runtime:default_target/0,
@@ -47,16 +47,17 @@ command() ->
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
                         end,
-             help => "features to keep (+X) and to cut (-Y); `whittle features' lists them"},
+             help => "features to turn on (+X) and off (-Y); `whittle features' lists them"},
            #{name => keep, long => "keep", value => "FILE",
-             help => "a file of entry points, one M, M:F or M:F/A in each line; % begins a "
+             help => "a file of entry points, one M, M:F or M:F/A on each line; % begins a "
                      "comment"},
            #{name => evidence, long => "evidence", value => "FILE",
-             help => "a recording of `whittle trace'; --seen says what the build does with it"},
+             help => "a recording of `whittle trace'; --seen sets how the build uses it"},
            #{name => seen, long => "seen", value => "WAY",
              one_of => fun() -> [refuse, keep, only] end,
-             help => "recorded functions: refuse: end the build if it would remove one; keep: "
-                    "keep them; only: load all others when they are called"},
+             help => "how to use the recording: refuse: fail if the build would remove a recorded "
+                     "function; keep: keep the recorded functions; only: keep only these in "
+                     "memory, and load all others when they are called"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",
@@ -72,8 +73,8 @@ command() ->
              help => "files that describe NIFs and drivers to link in, separated by commas "
                      "(docs/natives.md)"},
            #{name => app, long => "app", value => "NAME", many => true,
-             help => "pack this application too, with the applications that it needs; may be "
-                     "given several times"},
+             help => "pack this application too, with the applications that it needs; you can "
+                     "repeat this option"},
            #{name => no_outside_links, long => "no-outside-links",
              help => "refuse symbolic links that point outside the input"},
            #{name => ca_certs, long => "ca-certs", value => "FILE",
@@ -95,7 +96,7 @@ check_names(Values) ->
                          {error, Why} <- [whittle_file_name:check(Name)]] of
         [] -> ok;
         [{Name, Why} | _] ->
-            {error, {words, ["--app: the application's name `", whittle_file_name:printable(Name),
+            {error, {usage, ["--app: the application's name `", whittle_file_name:printable(Name),
                              "' ", Why]}}
     end.
 
@@ -104,7 +105,7 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
     Spec = #{target => Target, otp => Otp, flavor => Vm, natives => []},
     case whittle_runtime:check(Spec) of
         ok -> ok;
-        {error, Reason} -> {error, {words, whittle_runtime:format_error(Reason)}}
+        {error, Reason} -> {error, {usage, whittle_runtime:format_error(Reason)}}
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
@@ -154,8 +155,8 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
       || #{costs := Costs} <- [Ledger], Table <- whittle_cost_tables:tables(Costs)],
-     ["\nBytes and memory of code are estimates, before compression. The row of an application or\n"
-      "a dynamic call shows what the build would not contain without it.\n"
+     ["\nBytes and memory are estimates before compression. The build would lose the \"retained\"\n"
+      "code without that application or dynamic call.\n"
       || #{costs := _} <- [Ledger]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 

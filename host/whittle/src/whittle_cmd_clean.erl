@@ -9,15 +9,15 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "clean", arguments => [],
-      help => "list the contents of the VM cache, or remove them",
+      help => "list or remove the contents of the VM cache",
       options => [#{name => kind, long => "kind", value => "KIND",
                     one_of => fun() -> [vm, part, otp, source, work, log] end,
                     help => "list or remove this kind only"},
                   #{name => older_than, long => "older-than", value => "AGE",
-                    help => "list or remove only things that are at least this old: 12h, "
+                    help => "list or remove only entries that are at least this old: 12h, "
                             "30d or 4w (hours, days or weeks)"},
                   #{name => yes, long => "yes",
-                    help => "remove the listed things; without this option nothing is removed"},
+                    help => "remove the listed entries; without this option, only list them"},
                   whittle_command_line:json()]}.
 
 %% @doc Lists or removes the entries of the cache. It removes nothing while a build runs. It keeps
@@ -45,8 +45,8 @@ age(#{older_than := Text}) ->
 age(_) -> {ok, 0}.
 
 no_age(Text) ->
-    {error, {words, ["--older-than cannot be `", Text, "'; take a number of hours, days or weeks, "
-                     "as 12h, 30d or 4w; see `whittle help clean'"]}}.
+    {error, {usage, ["--older-than cannot be `", Text, "'; give a number of hours, days or weeks, "
+                     "for example 12h, 30d or 4w; see `whittle help clean'"]}}.
 
 wanted(Age, Values) ->
     case whittle_runtime:cached(#{}) of
@@ -80,7 +80,7 @@ removed(Entry) ->
                    end}.
 
 report([], Values) ->
-    #{text => "the cache holds nothing that matches\n", json => json([], Values)};
+    #{text => "the cache has no matching entries\n", json => json([], Values)};
 report(Entries, Values) ->
     Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],
@@ -88,9 +88,9 @@ report(Entries, Values) ->
                closing(Entries, Values)],
       json => json(Entries, Values)}.
 
-says(in_use) -> " (a build needs it)";
-says(left) -> " (not Whittle's, left)";
-says(failed) -> " (it could not be removed: check its permissions)";
+says(in_use) -> " (a build uses it)";
+says(left) -> " (Whittle did not create it, so it stays)";
+says(failed) -> " (Whittle could not remove it: check its permissions)";
 says(_) -> "".
 
 closing(Entries, #{yes := true}) ->

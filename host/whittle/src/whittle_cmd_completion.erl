@@ -17,8 +17,8 @@ command() ->
 run(#{arguments := ["bash"]}) -> script(bash());
 run(#{arguments := ["zsh"]}) -> script(zsh());
 run(#{arguments := [Shell]}) ->
-    {error, {words, ["there is no completion for ", Shell,
-                     whittle_suggestion:hint(Shell, ["bash", "zsh"]), "; take bash or zsh"]}}.
+    {error, {usage, ["there is no completion for ", Shell,
+                     whittle_suggestion:hint(Shell, ["bash", "zsh"]), "; use bash or zsh"]}}.
 
 script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}}.
 

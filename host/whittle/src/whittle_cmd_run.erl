@@ -37,11 +37,11 @@ start(Words) ->
         {error, _} = Error -> Error
     end.
 
-%% Checks that the file is executable. A copy often is not, and an emulator would not report it.
+%% Checks that the file is executable. Copies often are not, and an emulator would not report it.
 executable(Out) ->
     case file:read_file_info(Out) of
         {ok, #file_info{mode = Mode}} when Mode band 8#111 =:= 0 ->
-            {error, {work, [Out, " has no permission to be executed: run `chmod +x' on it"]}};
+            {error, {work, [Out, " is not executable: run `chmod +x' on it"]}};
         _ ->
             ok
     end.

@@ -1,4 +1,4 @@
-%% @doc Implements `whittle size'. It shows the use of every byte of an executable.
+%% @doc Implements `whittle size'. It shows the size of each part of an executable.
 %%
 %% The pack compresses a block as a whole. The stored size of a file is its share of the block by
 %% size. The stored sizes are therefore exact for a block and an estimate for a file.
@@ -15,7 +15,7 @@ command() ->
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
-                    help => "group by part, or by the application or entry point that brings the "
+                    help => "group by part, or by the application or entry point that needs the "
                             "code"},
                   whittle_command_line:json()]}.
 
@@ -121,10 +121,10 @@ table(Title, Parts, Last) ->
 
 reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
-      text => [weights("packed code, by the application or root that brings it", Roots),
-               weights("features that are on, their own code", On),
-               weights("features that are off, what each would bring", Off),
-               "Bytes are of code before compression, about.\n"]}.
+      text => [weights("code, by the application or entry point that needs it", Roots),
+               weights("features that are on, with their own code", On),
+               weights("features that are off, with the code that each would add", Off),
+               "Bytes are estimates of code before compression.\n"]}.
 
 weights(_, []) -> "";
 weights(Title, Weights) ->

@@ -8,7 +8,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "targets", arguments => [],
-      help => "list the machines to build for", options => [whittle_command_line:json()]}.
+      help => "list the machines that you can build for", options => [whittle_command_line:json()]}.
 
 %% @doc Lists the targets with their flavors, then notes about them.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()}.

@@ -24,7 +24,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
-      help => "run a command and record the functions that Erlang calls in it, for "
+      help => "run a command and record the functions that its Erlang VMs call, for "
               "`build --evidence'",
       options => [#{name => out, long => "out", short => $o, value => "FILE",
                     help => "the path of the recording (default: CMD's name with .trace)"}]}.
@@ -54,7 +54,7 @@ find(Program) ->
                false -> Program
            end,
     case os:find_executable(Path) of
-        false -> {error, {work, [Program, " is no program that can be run: correct the command"]}};
+        false -> {error, {work, [Program, " is not an executable program: correct the command"]}};
         Found -> {ok, Found}
     end.
 
@@ -87,7 +87,7 @@ make_directory() ->
 
 no_directory(Dir, Reason) ->
     {work, [Dir, " cannot be written (", file:format_error(Reason),
-            "): set TMPDIR to a directory with room"]}.
+            "): set TMPDIR to a directory with free space"]}.
 
 %% Hands over to the script. Its function `traced' runs the command, and its variable `traced'
 %% holds the directory.
@@ -122,16 +122,17 @@ collect(Dir, Out) ->
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
             whittle_unfinished:remove_directory(Dir),
-            {error, {work, ["nothing was recorded, and ", Out, " not written: the command "
+            {error, {work, ["nothing was recorded, so whittle did not write ", Out, ": the command "
                             "started no Erlang VM of OTP ", erlang:system_info(otp_release),
-                            " or newer, or none that takes the environment's flags"]}};
+                            " or newer that reads flags from the environment; name a command "
+                            "that does"]}};
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
                     Own = length(whittle_shake_evidence:modules(Evidence) -- known()),
-                    {ok, #{text => [io_lib:format("~ts: ~b functions of ~b modules, ~b of them the "
-                                                  "program's own, called in ~ts~n",
-                                                  [Out, Functions, Modules, Own,
+                    {ok, #{text => [io_lib:format("~ts: ~b functions of ~b modules (~ts of the "
+                                                  "program itself), called in ~ts~n",
+                                                  [Out, Functions, Modules, modules(Own),
                                                    vms(length(Records))])
                                     | lists:map(fun note/1, doubts(Own, Records))],
                            json => null}};
@@ -142,20 +143,20 @@ collect(Dir, Out) ->
 
 note(Text) -> ["whittle: note: ", Text, $\n].
 
-%% Lists the reasons why the record may be incomplete.
+%% Lists the reasons why the recording may be incomplete.
 doubts(Own, Records) ->
     CutShort = length([cut_short || {_, cut_short} <- Records]),
-    ["no function of the program's own was seen: a VM that is halted soon after its start ends "
-      "unread; see docs/shaking.md" || Own =:= 0]
-        ++ [[vms(CutShort), " ended without a last reading, by halt/1 or killed, or still ", Run,
-             ": what ", They, " called last may be missing"]
-            || CutShort > 0, {Run, They} <- [case CutShort of
-                                                 1 -> {"runs", "it"};
-                                                 _ -> {"run", "they"}
-                                             end]].
+    ["the recording has no function of the program itself: a VM that halts soon after its start "
+      "may end before whittle reads its calls; see docs/shaking.md" || Own =:= 0]
+        ++ [[vms(CutShort), " called halt/1, ", Was, " killed or still ", Run, ", so ", Its,
+             " last calls may be missing"]
+            || CutShort > 0, {Was, Run, Its} <- [case CutShort of
+                                                     1 -> {"was", "runs", "its"};
+                                                     _ -> {"were", "run", "their"}
+                                                 end]].
 
 %% Lists the modules of OTP and of Whittle, for the host's OTP and for each OTP that Whittle
-%% builds for. A record of a stock VM with any other OTP counts some OTP modules as the program's
+%% builds for. A recording of a stock VM with any other OTP counts some OTP modules as the program's
 %% own.
 known() ->
     modules(fun whittle_device:is_device/1, filename:dirname(code:lib_dir(whittle_system)))
@@ -179,7 +180,7 @@ records(Dir) ->
      || Name <- Names, lists:member($-, Name),
         {ok, Bytes} <- [file:read_file(filename:join(Dir, Name))]].
 
-%% Writes the record, and then removes the directory. The record may have taken an hour.
+%% Writes the recording, and then removes the directory. The run may have taken an hour.
 write(Out, Dir, Bytes) ->
     case whittle_pack:write_beside(Out, Bytes) of
         ok ->
@@ -188,13 +189,16 @@ write(Out, Dir, Bytes) ->
             Instead = filename:join(Dir, "record.trace"),
             case whittle_pack:write_beside(Instead, Bytes) of
                 ok ->
-                    {error, {work, [cannot_write(Error), "; what was recorded is in ", Instead,
+                    {error, {work, [cannot_write(Error), "; the recording is in ", Instead,
                                     ": move it"]}};
                 {error, _} ->
-                    {error, {work, [cannot_write(Error), "; what was recorded is in ", Dir,
-                                    ", as it came: make room, and record it again"]}}
+                    {error, {work, [cannot_write(Error), "; the data of the VMs is in ", Dir,
+                                    ": free space, and record again"]}}
             end
     end.
+
+modules(1) -> "1 module";
+modules(Count) -> io_lib:format("~b modules", [Count]).
 
 vms(1) -> "one VM";
 vms(Count) -> io_lib:format("~b VMs", [Count]).

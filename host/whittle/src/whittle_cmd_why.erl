@@ -1,5 +1,5 @@
-%% @doc Implements `whittle why'. It explains why an executable contains a function, or which rule
-%% removed it. It reads the plan that `whittle build --shake' wrote beside the output.
+%% @doc Implements `whittle why'. It explains why an executable contains a function, or why the
+%% build removed it. It reads the plan that `whittle build --shake' wrote beside the output.
 -module(whittle_cmd_why).
 -behaviour(whittle).
 
@@ -14,14 +14,14 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "why", arguments => ["OUT", "NAME"],
-      help => "say why a function (M, M:F or M:F/A) is in an executable, or why it was cut",
+      help => "explain why an executable contains a function (M, M:F or M:F/A) or not",
       options => [whittle_command_line:json()]}.
 
 %% @doc Shows the path to each function that the name matches.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
-        {error, _} -> {error, {words, ["`", Text, "' is no M, M:F or M:F/A"]}};
+        {error, _} -> {error, {usage, ["`", Text, "' is not of the form M, M:F or M:F/A"]}};
         {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
         {{ok, Name}, {ok, Plan}} ->
             case whittle_shake_saved:why(Name, Plan) of
@@ -62,21 +62,23 @@ uncalled(Name, [{_, {Gone, []}} | _] = Uncalled, Others) ->
                        || {{_, F, A}, _} <- lists:sublist(Uncalled, ?SHOWN)]),
      [io_lib:format(" and ~b more", [length(Uncalled) - ?SHOWN]) || length(Uncalled) > ?SHOWN]].
 
-several(cut, 1) -> " was cut";
-several(cut, _) -> " were cut";
+several(cut, 1) -> " was removed";
+several(cut, _) -> " were removed";
 several(cold, 1) -> " is cold";
 several(cold, _) -> " are cold";
 several(whole, 1) -> " is loaded at once with its module";
 several(whole, _) -> " are loaded at once with their module".
 
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
-line({Mfa, {unseen, _}}) -> [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it"];
+line({Mfa, {unseen, _}}) ->
+    [whittle_shake_name:text(Mfa), gone(cold), ": the recorded run did not call it"];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
 
 text({Mfa, {kept, Way}}) ->
     [whittle_shake_name:text(Mfa), " is kept\n", [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {unseen, Way}}) ->
-    [whittle_shake_name:text(Mfa), gone(cold), ": a run did not call it. The way to it:\n",
+    [whittle_shake_name:text(Mfa), gone(cold),
+     ": the recorded run did not call it. The path to it:\n",
      [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {Gone, []}}) ->
     [whittle_shake_name:text(Mfa), gone(Gone), ": no kept function calls it\n\n"];
@@ -86,18 +88,18 @@ text({Mfa, {Gone, Edges}}) ->
        string:slice(step(Reason), 1), $\n]
       || {Feature, Reason} <- lists:sublist(Edges, 5)], $\n].
 
-gone(cut) -> " was cut";
+gone(cut) -> " was removed";
 gone(cold) -> " is cold (the VM loads it when something calls it)";
 gone(whole) -> " is loaded at once with its module, because splitting the module saves nothing".
 
 step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
-    ["  called by ", origin(By), ", which applies its name to a module that ", origin(Module),
-     " names"];
+    ["  may be called by ", origin(By), ", which calls this function name in a variable module; ",
+     origin(Module), " mentions the module"];
 step({named, Module, Function}) ->
-    ["  may be called: ", origin(Module), " names its module, and ", origin(Function),
-     " names the function"];
-step({whole, By}) -> ["  its module is kept whole, for ", origin(By)].
+    ["  may be called: ", origin(Module), " mentions its module, and ", origin(Function),
+     " mentions the function"];
+step({whole, By}) -> ["  its whole module is kept for ", origin(By)].
 
 json({Mfa, {kept, Way}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,

@@ -181,7 +181,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
     %% The value comes first, because in `build --vm PATH' the option takes the argument that is
     %% missing.
     [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, Known),
-      "; take one of ", lists:join(", ", Known)]
+      "; use one of ", lists:join(", ", Known)]
      || #{name := Key, long := Long, one_of := _} = Option <- Options,
         #{Key := Value} <- [Values], Known <- [choices(Option)],
         not lists:member(Value, Known)]
@@ -192,7 +192,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_any_number(First)]
         ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
-        ++ [["`whittle ", Name, "' needs ", Argument, ", but the given word is empty"]
+        ++ [["`whittle ", Name, "' needs ", Argument, ", but this argument is empty"]
             || {Argument, ""} <- named(Arguments, Words)].
 
 %% Pairs the arguments that have a name with their values.

@@ -8,11 +8,11 @@
 tables(#{missing := Missing, all := All, hot := Hot, rest := Rest, applications := Applications,
        dynamic := Dynamic}) ->
     Gone = case Missing of load -> "cold"; crash -> "removed" end,
-    [[["code, about", "functions", "bytes", "memory"],
-      row("before", All), row("at hand", Hot), row(Gone, Rest)],
-     [["application", "at hand", Gone, "brings", ""]
+    [[["code (estimates)", "functions", "bytes", "memory"],
+      row("all", All), row("hot", Hot), row(Gone, Rest)],
+     [["application", "hot", Gone, "retained", ""]
       | [application_row(Each, length(Dynamic)) || Each <- Applications]]]
-        ++ [[["dynamic call", "functions", "brings", "closed by"]
+        ++ [[["dynamic call", "functions", "retained", "how to prevent it"]
              | lists:map(fun dynamic_row/1, Dynamic)] || Dynamic =/= []].
 
 row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
@@ -21,12 +21,12 @@ row(Name, #{functions := Functions, bytes := Bytes, memory := Memory}) ->
 application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest},
                   opens := Opens} = Application, Kinds) ->
     [atom_to_list(Name), Hot, Rest,
-     case Application of #{brings := #{bytes := Brings}} -> Brings; #{} -> "" end,
+     case Application of #{retained := #{bytes := Retained}} -> Retained; #{} -> "" end,
      case Opens of
          [] -> "";
-         _ -> io_lib:format("opens ~b of ~b dynamic calls", [length(Opens), Kinds])
+         _ -> io_lib:format("makes ~b of ~b kinds of dynamic calls", [length(Opens), Kinds])
      end].
 
-dynamic_row(#{door := Kind, brings := #{functions := Functions, bytes := Bytes},
+dynamic_row(#{kind := Kind, retained := #{functions := Functions, bytes := Bytes},
               closed_by := ClosedBy}) ->
     [whittle_shake:means(Kind), Functions, Bytes, ClosedBy].

@@ -24,12 +24,12 @@ above({work, _, Above, _}) -> Above.
 
 %% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.
-exit_code({words, _}) -> 2;
+exit_code({usage, _}) -> 2;
 exit_code(_) -> 1.
 
 %% @doc Writes the failure as data. docs/json.md describes the format.
 -spec json(whittle:failure()) -> whittle_json:json().
-json({words, _} = Failure) -> json(usage, usage, Failure);
+json({usage, _} = Failure) -> json(usage, usage, Failure);
 json({work, _, _, Code} = Failure) -> json(Code, work, Failure);
 json(Failure) -> json(failed, work, Failure).
 
@@ -37,7 +37,7 @@ json(Code, Reason, Failure) ->
     #{error => #{code => Code, reason => Reason, exit_code => exit_code(Failure),
                  text => text(line(Failure)), details => [text(Line) || Line <- above(Failure)]}}.
 
-%% @doc Writes a fault of the command itself as data.
+%% @doc Writes a bug of the command as data.
 -spec mistake(unicode:chardata()) -> whittle_json:json().
 mistake(Text) ->
     #{error => #{code => mistake, reason => mistake, exit_code => 1, text => text(Text),

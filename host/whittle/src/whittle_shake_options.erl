@@ -14,7 +14,7 @@ options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
-        [Name | _] -> {error, {words, ["--", atom_to_list(Name), " needs --shake"]}}
+        [Name | _] -> {error, {usage, ["--", atom_to_list(Name), " needs --shake"]}}
     end;
 options(#{shake := Unit} = Values) ->
     whittle_work:steps(
@@ -35,7 +35,7 @@ features(#{feature := Text}, Options) ->
                                         not lists:member(tl(Word), Known)
                                             orelse not lists:member(hd(Word), "+-")] of
         [Wrong | _] ->
-            {error, {words, [Wrong, "; `whittle features' lists them"]}};
+            {error, {usage, [Wrong, "; `whittle features' lists them"]}};
         [] ->
             {ok, Options#{on => [list_to_existing_atom(Name) || [$+ | Name] <- Words],
                           off => [list_to_existing_atom(Name) || [$- | Name] <- Words]}}
@@ -46,7 +46,7 @@ features(_, Options) ->
 wrong_feature([Sign | Name], Known) when Sign =:= $+; Sign =:= $- ->
     ["--feature: there is no feature `", Name, $', whittle_suggestion:hint(Name, Known)];
 wrong_feature(Word, _) ->
-    ["--feature takes +X and -X with commas between, not `", Word, $'].
+    ["--feature takes +X and -X, separated by commas, not `", Word, $'].
 
 keep(#{keep := File}, Options) -> {ok, Options#{keep_file => File}};
 keep(_, Options) -> {ok, Options}.
@@ -63,11 +63,11 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
             case whittle_shake_name:parse_list(Text) of
                 {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
-                    {error, {words, ["--", atom_to_list(Kind),
+                    {error, {usage, ["--", atom_to_list(Kind),
                                      ": give `none' without other names"]}};
                 {error, Word} ->
-                    {error, {words, ["--", atom_to_list(Kind), ": `", Word,
-                                     "' is no M, M:F or M:F/A"]}}
+                    {error, {usage, ["--", atom_to_list(Kind), ": `", Word,
+                                     "' is not of the form M, M:F or M:F/A"]}}
             end;
         _ -> {ok, Options}
     end.
@@ -76,13 +76,14 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
 checked(Shake) ->
     case whittle_make:check_shake(Shake) of
         ok -> {ok, Shake};
-        {error, Conflict} -> {error, {words, conflict(Conflict)}}
+        {error, Conflict} -> {error, {usage, conflict(Conflict)}}
     end.
 
 conflict({on_and_off, Name}) ->
     Both = atom_to_list(Name),
-    ["--feature has +", Both, " and -", Both, ": take one of them out"];
+    ["--feature has +", Both, " and -", Both, ": remove one of them"];
 conflict({needs_load, seen}) ->
-    "--seen only needs --missing load: the program has to be able to load what a run did not call";
+    "--seen only needs --missing load, because the program must be able to load the functions that "
+        "the recorded run did not call";
 conflict({needs_evidence, seen}) ->
     "--seen needs --evidence FILE".

@@ -17,6 +17,6 @@ hand_over(Words) ->
     case file:write_file("/dev/fd/3", Words) of
         ok -> ok;
         {error, Reason} ->
-            {error, {work, ["the script that runs the command is gone (",
-                            file:format_error(Reason), "): run it again"]}}
+            {error, {work, ["the script that started whittle has ended (",
+                            file:format_error(Reason), "): run the command again"]}}
     end.

@@ -63,7 +63,7 @@ attempt(Step) ->
     end.
 
 say(Left) ->
-    Lines = [io_lib:format("whittle: stopped, but ~ts could not be undone (~0tp): remove it~n",
+    Lines = [io_lib:format("whittle: stopped, but ~ts could not be cleaned up (~0tp): remove it~n",
                            [Place, Reason]) || {Place, Reason} <- Left],
     {Pid, Monitor} = spawn_monitor(fun() -> io:put_chars(standard_error, Lines) end),
     receive {'DOWN', Monitor, process, Pid, _} -> ok

@@ -74,14 +74,13 @@ help(Config) ->
            "usage: whittle COMMAND ...\n\n"
            "  build       build one executable from an application, a release or an escript\n"
            "  size        show the size of each part of an executable\n"
-           "  why         say why a function (M, M:F or M:F/A) is in an executable, or why it was"
-           " cut\n"
-           "  features    list the features that `build --feature' keeps or cuts\n"
-           "  targets     list the machines to build for\n"
+           "  why         explain why an executable contains a function (M, M:F or M:F/A) or not\n"
+           "  features    list the features that `build --feature' turns on or off\n"
+           "  targets     list the machines that you can build for\n"
            "  run         run an executable, in an emulator if it is for another machine\n"
-           "  trace       run a command and record the functions that Erlang calls in it, for"
+           "  trace       run a command and record the functions that its Erlang VMs call, for"
            " `build --evidence'\n"
-           "  clean       list the contents of the VM cache, or remove them\n"
+           "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
            "  help        print this text; `whittle help COMMAND' describes a command\n"
@@ -94,7 +93,7 @@ help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
            "build one executable from an application, a release or an escript\n\n"
            "  -o, --out OUT         the path of the output (default: the name of the application"
-           " or release, here)\n"
+           " or release, in this directory)\n"
            "  --target TARGET       the machine to build for; `whittle targets' describes each"
            " (x86_64, board; default: x86_64)\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
@@ -111,15 +110,16 @@ help_of_command(Config) ->
            " program cannot reach (none, modules, functions; default: none)\n"
            "  --missing WAY         load: keep unreachable code in the file, and load it when it"
            " is called (default); crash: remove it, so that a call raises undef (load, crash)\n"
-           "  --feature +X,-Y       features to keep (+X) and to cut (-Y); `whittle features'"
+           "  --feature +X,-Y       features to turn on (+X) and off (-Y); `whittle features'"
            " lists them\n"
-           "  --keep FILE           a file of entry points, one M, M:F or M:F/A in each line; %"
+           "  --keep FILE           a file of entry points, one M, M:F or M:F/A on each line; %"
            " begins a comment\n"
-           "  --evidence FILE       a recording of `whittle trace'; --seen says what the build"
-           " does with it\n"
-           "  --seen WAY            recorded functions: refuse: end the build if it would remove"
-           " one; keep: keep them; only: load all others when they are called (refuse, keep,"
-           " only)\n"
+           "  --evidence FILE       a recording of `whittle trace'; --seen sets how the build"
+           " uses it\n"
+           "  --seen WAY            how to use the recording: refuse: fail if the build would "
+           "remove a"
+           " recorded function; keep: keep the recorded functions; only: keep only these in"
+           " memory, and load all others when they are called (refuse, keep, only)\n"
            "  --remote NAMES        functions that other nodes call, separated by commas; or"
            " none\n"
            "  --data NAMES          functions whose names the program reads from data"
@@ -131,7 +131,7 @@ help_of_command(Config) ->
            "  --native FILES        files that describe NIFs and drivers to link in, separated by"
            " commas (docs/natives.md)\n"
            "  --app NAME            pack this application too, with the applications that it"
-           " needs; may be given several times\n"
+           " needs; you can repeat this option\n"
            "  --no-outside-links    refuse symbolic links that point outside the input\n"
            "  --ca-certs FILE       CA certificates in PEM form, for machines without /etc/ssl\n"
            "  --json                print the result as JSON\n",
@@ -149,8 +149,8 @@ words_in_bytes(Config) ->
     Port = open_port({spawn_executable, ?config(whittle, Config)},
                      [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
                       exit_status, binary, stderr_to_stdout]),
-    ?assertEqual({2, <<"whittle: word 2 of the command line is not UTF-8: write it, or rename "
-                       "the file, in UTF-8\n">>}, made:ended(Port)).
+    ?assertEqual({2, <<"whittle: argument 2 is not UTF-8: write it in UTF-8, or rename "
+                       "the file\n">>}, made:ended(Port)).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))
@@ -159,22 +159,22 @@ wrong_words(Config) ->
              {["help", "nope"], "there is no command nope; `whittle help' lists the commands"},
              {["help", "build", "x"], "unexpected argument `x'; see `whittle help'"},
              {["version", "x"], "unexpected argument `x'; see `whittle help'"},
-             {["completion", "tcsh"], "there is no completion for tcsh; take bash or zsh"},
+             {["completion", "tcsh"], "there is no completion for tcsh; use bash or zsh"},
              {["build"], "`whittle build' needs PATH; see `whittle help build'"},
              {["build", "a", "b"], "unexpected argument `b'; see `whittle help build'"},
              {["build", "a", "--nope"],
               "there is no option --nope; see `whittle help build'"},
              {["build", "a", "--otp"], "--otp needs a value; see `whittle help build'"},
              {["build", "a", "--otp", "30"],
-              "--otp cannot be `30'; take one of 25, 17; see `whittle help build'"},
+              "--otp cannot be `30'; use one of 25, 17; see `whittle help build'"},
              {["build", "a", "--target=moon"],
-              "--target cannot be `moon'; take one of x86_64, board; see `whittle help build'"},
+              "--target cannot be `moon'; use one of x86_64, board; see `whittle help build'"},
              {["build", "a", "--vm", "fast"],
-              "--vm cannot be `fast'; take one of size, speed; see `whittle help build'"},
+              "--vm cannot be `fast'; use one of size, speed; see `whittle help build'"},
              {["build", ".", "--vm", "speed"],
-              "target x86_64 has no flavor speed; take one of size"},
+              "target x86_64 has no flavor speed; use one of size"},
              {["build", "a", "--format", "tar"],
-              "--format cannot be `tar'; take one of exe, dir; see `whittle help build'"},
+              "--format cannot be `tar'; use one of exe, dir; see `whittle help build'"},
              {["build", ".", "--keep", "f"], "--keep needs --shake"},
              {["build", ".", "--missing", "load"], "--missing needs --shake"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
@@ -183,39 +183,39 @@ wrong_words(Config) ->
               "--feature: there is no feature `grafemes' (did you mean graphemes?); `whittle "
               "features' lists them"},
              {["build", ".", "--shake", "functions", "--feature", "pg"],
-              "--feature takes +X and -X with commas between, not `pg'; `whittle features' "
+              "--feature takes +X and -X, separated by commas, not `pg'; `whittle features' "
               "lists them"},
              {["build", ".", "--shake", "functions", "--remote", "a b"],
-              "--remote: `a b' is no M, M:F or M:F/A"},
+              "--remote: `a b' is not of the form M, M:F or M:F/A"},
              {["build", ".", "--shake", "functions", "--remote", "none,lists"],
               "--remote: give `none' without other names"},
              {["build", ".", "--shake", "functions", "--feature", "+pg,-eval,-pg"],
-              "--feature has +pg and -pg: take one of them out"},
+              "--feature has +pg and -pg: remove one of them"},
              {["build", ".", "--keep", "one", "-o", "out", "--keep=other"],
               "--keep is given twice: give it once; see `whittle help build'"},
              {["build", ".", "--app", "mnesia", "--app", "../x"],
-              "--app: the application's name `../x' has a / in it"},
+              "--app: the application's name `../x' contains a /"},
              {["build", ".", "--app", "x", "--app="],
               "--app needs a value; see `whittle help build'"},
              {["why", "out"], "`whittle why' needs NAME; see `whittle help why'"},
-             {["why", "out", "1"], "`1' is no M, M:F or M:F/A"},
+             {["why", "out", "1"], "`1' is not of the form M, M:F or M:F/A"},
              {["size", "--by", "x", "o"],
-              "--by cannot be `x'; take one of part, reason; see `whittle help size'"},
+              "--by cannot be `x'; use one of part, reason; see `whittle help size'"},
              {["targets", "all"], "unexpected argument `all'; see `whittle help targets'"},
              {["clean", "--older-than", "30"],
-              "--older-than cannot be `30'; take a number of hours, days or weeks, as 12h, 30d or"
-              " 4w; see `whittle help clean'"},
+              "--older-than cannot be `30'; give a number of hours, days or weeks, for example"
+              " 12h, 30d or 4w; see `whittle help clean'"},
              {["clean", "--older-than", "-1d"],
-              "--older-than cannot be `-1d'; take a number of hours, days or weeks, as 12h, 30d or"
-              " 4w; see `whittle help clean'"},
+              "--older-than cannot be `-1d'; give a number of hours, days or weeks, for example"
+              " 12h, 30d or 4w; see `whittle help clean'"},
              {["clean", "--kind", "vms"],
-              "--kind cannot be `vms' (did you mean vm?); take one of vm, part, otp, source, work,"
+              "--kind cannot be `vms' (did you mean vm?); use one of vm, part, otp, source, work,"
               " log; see `whittle help clean'"},
-             {["size", ""], "`whittle size' needs OUT, but the given word is empty; see"
+             {["size", ""], "`whittle size' needs OUT, but this argument is empty; see"
                             " `whittle help size'"},
-             {["run", ""], "`whittle run' needs OUT, but the given word is empty; see"
+             {["run", ""], "`whittle run' needs OUT, but this argument is empty; see"
                            " `whittle help run'"},
-             {["why", "out", ""], "`whittle why' needs NAME, but the given word is empty;"
+             {["why", "out", ""], "`whittle why' needs NAME, but this argument is empty;"
                                   " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
              {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
@@ -304,13 +304,13 @@ near_words(Config) ->
               "there is no option --tar=x86_64 (did you mean --target?); see `whittle help"
               " build'"},
              {["build", "a", "--target", "amd64"],
-              "--target cannot be `amd64' (did you mean x86_64?); take one of x86_64, board; see"
+              "--target cannot be `amd64' (did you mean x86_64?); use one of x86_64, board; see"
               " `whittle help build'"},
              {["build", "a", "--shake", "function"],
-              "--shake cannot be `function' (did you mean functions?); take one of none, modules,"
+              "--shake cannot be `function' (did you mean functions?); use one of none, modules,"
               " functions; see `whittle help build'"},
              {["completion", "zhs"],
-              "there is no completion for zhs (did you mean zsh?); take bash or zsh"}]],
+              "there is no completion for zhs (did you mean zsh?); use bash or zsh"}]],
     ok.
 
 near(_) ->
@@ -467,7 +467,8 @@ keep_attributes(Config) ->
                                     <<"lib/hello-0.1.0/ebin/hello.beam">>),
                      {ok, hello, Found} = beam_lib:all_chunks(Beam),
                      {lists:keymember("Attr", 1, Found),
-                      string:find(Out, "note: module attributes are kept, as asked for\n")
+                      string:find(Out, "note: the modules keep their attributes, because an "
+                                       "option says so\n")
                       =/= nomatch}
              end,
     ?assertEqual({false, false}, Chunks([])),
@@ -483,7 +484,7 @@ bad_inputs(Config) ->
           end,
     App(lonely, [{applications, [kernel, stdlib, nobody]}]),
     Foreign = App(foreign, [{modules, [foreign]}]),
-    made:file(filename:join(Foreign, "ebin/foreign.beam"), "this is no BEAM file"),
+    made:file(filename:join(Foreign, "ebin/foreign.beam"), "this is not a BEAM file"),
     Twice = App(twice, [{modules, [lists]}]),
     {ok, Beam} = file:read_file(code:which(lists)),
     made:file(filename:join(Twice, "ebin/lists.beam"), Beam),
@@ -516,15 +517,15 @@ bad_outputs(Config) ->
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["build", Hello | Words]))
      || {Words, Line} <-
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
-             {["--format", "dir"], "hello is there and was not made by whittle: remove it, or "
-                                   "name another place with -o"},
-             {["-o", "hello/letter"], "hello/letter is there and was not made by whittle: remove "
-                                      "it, or name another place with -o"},
+             {["--format", "dir"], "hello exists, but whittle did not create it: remove it, or "
+                                   "name another output with -o"},
+             {["-o", "hello/letter"], "hello/letter exists, but whittle did not create it: remove "
+                                      "it, or name another output with -o"},
              {["--otp", "17", "-o", "none/out"],
               "none/out cannot be written (no such file or directory): "
-                                  "name another place with -o"},
+                                  "name another output with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
-                                   "name another place with -o"},
+                                   "name another output with -o"},
              {["-o", "out", "--ca-certs", "."],
               ". holds no certificate in PEM form: name a file of certificates"},
              {["-o", "out", "--ca-certs", "none.pem"],
@@ -573,8 +574,9 @@ progress_in_pipes(Config) ->
 %% The cases are a full disk, a reader that has ended, and a file that others also write to.
 output(Config) ->
     To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
-    ?assertEqual({1, "whittle: the output cannot be written (no space left on device): "
-                     "make room\n"}, To(" 2>&1 >/dev/full")),
+    ?assertEqual({1, "whittle: the result cannot be written to standard output (no space left on "
+                     "device): "
+                     "free space there\n"}, To(" 2>&1 >/dev/full")),
     ?assertEqual({0, ""}, To(" | true")),
     File = filename:join(?config(priv_dir, Config), "shared.txt"),
     Quoted = [" '", File, "'"],
@@ -652,8 +654,8 @@ terminate_at_start(Config) ->
 full_disk(Config) ->
     small_disk:with("64k", fun(Disk) ->
         Out = filename:join(Disk, "hello"),
-        ?assertEqual({1, "", "whittle: " ++ Out ++ " cannot be written, the disk is full: make "
-                             "room, or name another place with -o\n"},
+        ?assertEqual({1, "", "whittle: " ++ Out ++ " cannot be written, because the disk is full: "
+                             "free space there, or name another output with -o\n"},
                      whittle(Config, ["build", "-o", Out, ?config(hello, Config)])),
         ?assertEqual({ok, []}, file:list_dir_all(Disk))
     end).
@@ -702,14 +704,14 @@ bad_files(Config) ->
              {".", ". is a directory: name an executable that `whittle build' made"},
              {"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
              {?config(hello, Config) ++ "/ebin/hello.app",
-              ?config(hello, Config) ++ "/ebin/hello.app: it is no ELF executable: name a file "
+              ?config(hello, Config) ++ "/ebin/hello.app: it is not an ELF executable: name a file "
               "that whittle built"},
              {"flipped", "flipped: the file is damaged (checksum): get it or build it again"},
              {"cut", "cut: the executable is damaged (truncated): get it or build it again"}]],
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
             [{"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
-             {".", ". is no directory that `whittle build --format dir' made: name one, or an "
+             {".", ". is not a directory that `whittle build --format dir' made: name one, or an "
                    "executable"},
              {"hello", "hello.plan is missing: build with --shake functions, and keep the plan "
                        "beside "
@@ -723,17 +725,23 @@ not_regular(Config) ->
     "" = os:cmd("mkfifo '" ++ Pipe ++ "' '" ++ Pipe ++ ".plan'"),
     [begin
          refused(Config, ["size", File],
-                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                        "regular file"]),
          refused(Config, ["size", "--by", "reason", File],
-                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                        "regular file"]),
          refused(Config, ["why", File, "lists"],
-                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                        "regular file"]),
          refused(Config, ["run", File],
-                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                        "regular file"]),
          refused(Config, building(Config, ["--ca-certs", File]),
-                 [File, " is a pipe, a socket, a device or a file of the kernel: name a file"]),
+                 [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                        "regular file"]),
          [refused(Config, building(Config, [Option, File]),
-                  [File, " is a pipe, a socket, a device or a file of the kernel: name a file "
+                  [File, " is a pipe, a socket, a device or a file of the kernel: name a "
+                         "regular file "
                          "with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
@@ -741,7 +749,8 @@ not_regular(Config) ->
     made:file(Pipe ++ "s", ""),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
     refused(Config, ["why", Pipe ++ "s", "lists"],
-            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel: name a file"]),
+            [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel: name a "
+                   "regular file"]),
     refused(Config, building(Config, ["-o", Pipe ++ "s"]),
             [Pipe, "s.plan is a pipe, a socket, a device or a file of the kernel, and the plan of "
                    "this "
@@ -751,14 +760,14 @@ not_regular(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
     "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
     refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
-            ["hello holds more, which whittle did not write: move it, or name another place with "
+            ["hello holds more, which whittle did not write: move it, or name another output with "
              "-o"]).
 
 %% Sparse files take no room on the disk.
 too_large(Config) ->
     File = filename:join(?config(dir, Config), "large"),
     "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
-    [refused(Config, Words, [File, " is larger than any file that whittle makes: check the name"])
+    [refused(Config, Words, [File, " is larger than any output of whittle: check the name"])
      || Words <- [["size", File], ["run", File], ["why", File, "lists"],
                   building(Config, ["--ca-certs", File])]],
     [refused(Config, building(Config, [Option, File]),
@@ -781,7 +790,7 @@ run(Config) ->
     {0, Out, ""} = whittle(Config, ["run", "hello"]),
     ?assertMatch("pack of " ++ _, Out),
     ok = file:change_mode(filename:join(?config(dir, Config), "hello"), 8#644),
-    ?assertEqual({1, "", "whittle: hello has no permission to be executed: run `chmod +x' on it\n"},
+    ?assertEqual({1, "", "whittle: hello is not executable: run `chmod +x' on it\n"},
                  whittle(Config, ["run", "hello"])).
 
 run_emulated(Config) ->
@@ -813,7 +822,7 @@ clean(Config) ->
     Cache = filename:join(?config(dir, Config), "cache"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     Clean = fun(Words) -> whittle(Config, ["clean" | Words], Env) end,
-    ?assertEqual({0, "the cache holds nothing that matches\n", ""}, Clean([])),
+    ?assertEqual({0, "the cache has no matching entries\n", ""}, Clean([])),
     ?assertMatch({1, "", "whittle: Whittle cannot write in /dev/null/x: not a directory; set "
                          ++ _},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
@@ -829,13 +838,14 @@ clean(Config) ->
     Kept = fun() -> [Name || Name <- Names, filelib:is_file(filename:join(Cache, Name))] end,
     {0, Listed, ""} = Clean([]),
     ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
-    ?assertEqual(nomatch, re:run(Listed, "a build needs it")),
+    ?assertEqual(nomatch, re:run(Listed, "a build uses it")),
     ?assertMatch({match, _},
-                 re:run(Listed, "\nother .*thesis.txt \\(not Whittle's, left\\)\n")),
+                 re:run(Listed, "\nother .*thesis.txt \\(Whittle did not create it, so it "
+                                "stays\\)\n")),
     ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% No entry is older than an hour.
-    ?assertEqual({0, "the cache holds nothing that matches\n", ""},
+    ?assertEqual({0, "the cache has no matching entries\n", ""},
                  Clean(["--older-than", "1h", "--yes"])),
     ?assertEqual(Names, Kept()),
     %% While a build runs, the entries that it may read or make stay.
@@ -845,7 +855,7 @@ clean(Config) ->
     receive {Port, {data, <<"held\n">>}} -> ok end,
     {0, Busy, ""} = Clean(["--yes"]),
     ?assertMatch({match, [_, _, _, _, _, _]},
-                 re:run(Busy, "a build needs it", [global])),
+                 re:run(Busy, "a build uses it", [global])),
     ?assertMatch({match, _}, re:run(Busy, "\nremoved: 4 bytes\n$")),
     ?assertEqual(Names -- ["work/" ++ Erts ++ "@A/a"], Kept()),
     true = port_close(Port),
@@ -882,7 +892,7 @@ clean_beside_build(Config) ->
     ?assertMatch({130, _}, to_end(Build)),
     ?assertMatch({1, "", "whittle: a build is running and reads the cache (it holds " ++ _},
                  Refused),
-    ?assertMatch({match, [_]}, re:run(Listed, "a build needs it", [global])),
+    ?assertMatch({match, [_]}, re:run(Listed, "a build uses it", [global])),
     ?assert(filelib:is_dir(Artifact)),
     "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),
     {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),

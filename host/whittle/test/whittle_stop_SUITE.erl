@@ -65,7 +65,8 @@ undo_that_fails(Config) ->
     [] = made:expect(Port, "suspending"),
     ok = file:close(Pipe),
     {1, Said} = made:ended(Port),
-    ?assertMatch({match, _}, re:run(Said, "stopped, but nowhere could not be undone .*on_purpose")),
+    ?assertMatch({match, _}, re:run(Said, "stopped, but nowhere could not be cleaned up "
+                                          ".*on_purpose")),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 

@@ -253,7 +253,7 @@ literal(Term) ->
 %% @doc Formats an error as one line for a person. The caller puts the file name before it.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_beam, <<>>}) ->
-    "is empty, and no BEAM file; compile the module again";
+    "is empty; compile the module again";
 format_error({not_beam, Head}) ->
     io_lib:format("is not a BEAM file: it begins with ~p; compile the module "
                   "again", [Head]);
@@ -266,7 +266,7 @@ format_error({too_old, Opcodes}) ->
     io_lib:format("has instructions that no OTP since 25 loads (~w); compile the "
                   "module again", [Opcodes]);
 format_error({too_many_atoms, Count}) ->
-    io_lib:format("has so many names that the VM would hold ~b atoms; start Whittle "
+    io_lib:format("has so many names that the VM would need ~b atoms; start Whittle "
                   "with a larger +t", [Count]);
 format_error({missing, {none, Called}}) ->
     io_lib:format("lacks its function ~ts", [printed(Called)]);
@@ -274,7 +274,8 @@ format_error({missing, {Caller, Called}}) ->
     io_lib:format("lacks its function ~ts, which ~ts calls",
                   [printed(Called), printed(Caller)]);
 format_error({no_lambda, {Name, Arity, Index}}) ->
-    io_lib:format("makes fun ~b of ~ts, which is none", [Index, printed({Name, Arity})]);
+    io_lib:format("makes fun ~b of ~ts, but this function has no such fun",
+                  [Index, printed({Name, Arity})]);
 format_error({no_label, {none, Label}}) ->
     io_lib:format("is damaged (label ~b is missing); compile the module again", [Label]);
 format_error({no_label, {Name, Label}}) ->
@@ -284,7 +285,7 @@ format_error({label_twice, Name}) ->
     io_lib:format("is damaged (~ts has a label twice); compile the module again",
                   [printed(Name)]);
 format_error({function_twice, Name}) ->
-    io_lib:format("is damaged (~ts is there twice); compile the module again",
+    io_lib:format("is damaged (~ts occurs twice); compile the module again",
                   [printed(Name)]);
 format_error({obsolete, _}) ->
     "was compiled by OTP 20 or older; compile the module again with OTP 25 or "
@@ -522,15 +523,15 @@ rewrite(_, Data, _, _) -> Data.
 why(cut_off) -> "is cut off";
 why(missing) -> "is missing";
 why(empty) -> "is empty";
-why(bad_atom) -> "holds what is no atom";
+why(bad_atom) -> "contains an invalid atom";
 why(unknown_version) -> "is of an unknown version";
-why(wrong_size) -> "has not the size it tells";
+why(wrong_size) -> "does not have the size that its header gives";
 why(wrong_index) -> "points outside its table";
 why(not_deflated) -> "cannot be inflated";
-why(not_a_term) -> "holds what is no term";
-why(no_instruction) -> "holds what is no instruction";
+why(not_a_term) -> "contains an invalid term";
+why(no_instruction) -> "contains an invalid instruction";
 why(function_twice) -> "has a function twice";
-why(too_large) -> "is larger than any compiler makes it".
+why(too_large) -> "is larger than any compiler writes it".
 
 printed({Name, Arity}) -> io_lib:format("~tw/~b", [Name, Arity]).
 

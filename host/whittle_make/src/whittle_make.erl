@@ -19,7 +19,7 @@
           otp => string(),                  % release, "29"; default: the newest known
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
-          flavor => size | speed,          % the interpreter or the JIT; default: size
+          flavor => size | speed,           % the interpreter or the JIT; default: size
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
@@ -175,7 +175,7 @@ format_error(Error) -> whittle_make_shake:format_error(Error).
 %% They are the last output of a failed program, or a list.
 -spec details(reason()) -> [unicode:chardata()].
 details({shake, Error}) -> whittle_shake:details(Error);
-details({runtime, Error}) -> whittle_runtime:last_words(Error);
+details({runtime, Error}) -> whittle_runtime:step_output(Error);
 details(_) -> [].
 
 %% @doc Returns the name of an error, for programs (docs/json.md).

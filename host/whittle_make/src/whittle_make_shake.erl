@@ -28,7 +28,7 @@
                 | {not_names, {file:filename(), string()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
-%% The pass reads no larger file of function names or of evidence.
+%% The largest file of function names and the largest recording, in bytes.
 -define(MAX_FILE, 64 * 1024 * 1024).
 
 -define(KEYS, [unit, missing, on, off, only, declared, seen, keep_file, evidence_file]).
@@ -80,7 +80,7 @@ evidence(#{evidence_file := File, missing := Missing} = Options) ->
                    case whittle_shake_evidence:from_binary(Bytes) of
                        {ok, Evidence} ->
                            %% With `load', missing code loads at its first call, so the build
-                           %% need not refuse functions that only the recording has.
+                           %% need not refuse recorded functions that the plan lacks.
                            Seen = case Missing of load -> keep; crash -> refuse end,
                            {ok, maps:merge(#{seen => Seen, evidence => Evidence},
                                            maps:remove(evidence_file, Options))};
@@ -101,7 +101,7 @@ name() -> shake.
 
 %% @private
 -spec doc() -> string().
-doc() -> "reachable code at once; the rest is cold, or removed".
+doc() -> "reachable code is hot; the rest is cold, or removed".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
@@ -150,7 +150,8 @@ format_error({needs_load, Option}) ->
      "the program must be able to load what the recorded run did not call: set `missing' to "
      "`load'"];
 format_error({unreadable, {Option, File, eftype}}) ->
-    [File, $\s, whittle_file:format_error(eftype), ": name a file with --", atom_to_list(Option)];
+    [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
+     atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];
@@ -158,6 +159,6 @@ format_error({unreadable, {Option, File, Reason}}) ->
     [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
-    [File, ": `", Line, "' is no M, M:F or M:F/A: correct the line"];
+    [File, ": `", Line, "' is not of the form M, M:F or M:F/A: correct the line"];
 format_error({bad_evidence, {File, Error}}) ->
     [File, $\s, whittle_shake_evidence:format_error(Error)].

@@ -72,9 +72,11 @@ read(Out) ->
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_a_plan, Path}) ->
-    [Path, " is no plan of whittle, and the plan of this build has the same path: move it, or "
-           "name another output "
-     "with -o"];
+    [Path, " is not a plan of whittle, and the plan of this build has the same path: move it, or "
+           "name another output with -o"];
+format_error({no_room, {Path, eisdir}}) ->
+    [Path, " is a directory, and the plan of this build has the same path: move it, or name "
+           "another output with -o"];
 format_error({no_room, {Path, Reason}}) ->
     Is = case Reason of
              efbig -> "is too large for a plan";
@@ -85,7 +87,7 @@ format_error({no_room, {Path, Reason}}) ->
 format_error({no_plan, Path}) ->
     [Path, " is missing: build with --shake functions, and keep the plan beside the output"];
 format_error({not_an_output, Out}) ->
-    [Out, " is no directory that `whittle build --format dir' made: name one, or an executable"];
+    [Out, " is not a directory that `whittle build --format dir' made: name one, or an executable"];
 format_error({wrong_plan, {Path, Error}}) ->
     [Path, $\s, wrong(Error), ": build again"];
 format_error(Error) ->
@@ -108,6 +110,6 @@ known_by(Out) ->
         false -> Out
     end.
 
-wrong(no_plan) -> "is no plan";
+wrong(no_plan) -> "is not a plan";
 wrong(plan_of_another) -> "is the plan of another build";
 wrong({plan_version, _}) -> "was written by another version of whittle".

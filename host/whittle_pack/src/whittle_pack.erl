@@ -42,7 +42,7 @@
       | {unreadable, {file:filename_all(), file:posix()}}
       | {no_certificates, file:filename_all()}
       | {env_line, binary()}               % a variable whose value has newlines
-      | {odd_name, {string(), string()}}   % a name of the system, and why it is no file name
+      | {odd_name, {string(), string()}}   % a name of the system, and why it cannot be a file name
       | {name_taken, string()}             % a name of the system that a part of a directory has
       | {in, {file:filename_all(), error()}}. % the file, and its error
 
@@ -138,74 +138,76 @@ loaded_size(File) ->
 
 %% @doc Formats an error as one line that ends with the next step.
 -spec format_error(error()) -> unicode:chardata().
-format_error(Error) -> whittle_file_name:printable(words(Error)).
+format_error(Error) -> whittle_file_name:printable(text(Error)).
 
-words({in, {File, Error}}) ->
-    line("~ts: ~ts", [File, words(Error)]);
-words({is_directory, Out}) ->
+text({in, {File, Error}}) ->
+    line("~ts: ~ts", [File, text(Error)]);
+text({is_directory, Out}) ->
     line("~ts is a directory: name a file with -o, or use --format dir", [Out]);
-words({not_a_file, Out}) ->
+text({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
-words({not_ours, Out}) ->
-    line("~ts is there and was not made by whittle: remove it, or name another "
-         "place with -o", [Out]);
-words({holds_others, {Out, Name}}) ->
-    line("~ts holds ~ts, which whittle did not write: move it, or name another place with -o",
+text({not_ours, Out}) ->
+    line("~ts exists, but whittle did not create it: remove it, or name another "
+         "output with -o", [Out]);
+text({holds_others, {Out, Name}}) ->
+    line("~ts holds ~ts, which whittle did not write: move it, or name another output with -o",
          [Out, Name]);
-words({cannot_write, {Out, enospc}}) ->
-    line("~ts cannot be written, the disk is full: make room, or name another "
-         "place with -o", [Out]);
-words({cannot_write, {Out, Reason}}) ->
-    line("~ts cannot be written (~ts): name another place with -o",
+text({cannot_write, {Out, enospc}}) ->
+    line("~ts cannot be written, because the disk is full: free space there, or name "
+         "another output with -o", [Out]);
+text({cannot_write, {Out, Reason}}) ->
+    line("~ts cannot be written (~ts): name another output with -o",
          [Out, file:format_error(Reason)]);
-words({locked, Dir}) ->
+text({locked, Dir}) ->
     line("another program has locked ~ts, probably another build: wait until it ends and build "
          "again, or write the output to another directory", [Dir]);
-words({unreadable, {File, eisdir}}) ->
+text({unreadable, {File, eisdir}}) ->
     line("~ts ~ts: name an executable that `whittle build' made",
          [File, whittle_file:format_error(eisdir)]);
-words({unreadable, {File, eftype}}) ->
-    line("~ts ~ts: name a file", [File, whittle_file:format_error(eftype)]);
-words({unreadable, {File, enomem}}) ->
+text({unreadable, {File, eftype}}) ->
+    line("~ts ~ts: name a regular file", [File, whittle_file:format_error(eftype)]);
+text({unreadable, {File, enomem}}) ->
     line("~ts ~ts: name another file", [File, whittle_file:format_error(enomem)]);
-words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any file that whittle makes: check the name", [File]);
-words({unreadable, {File, Reason}}) ->
+text({unreadable, {File, efbig}}) ->
+    line("~ts is larger than any output of whittle: check the name", [File]);
+text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check the name and its permissions", [File, whittle_file:format_error(Reason)]);
-words({no_certificates, File}) ->
+text({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
-words({env_line, Name}) ->
-    line("the value of the environment variable ~ts has a line break or a zero byte in it: remove "
-         "that",
+text({env_line, Name}) ->
+    line("the value of the environment variable ~ts contains a line break or a zero byte: remove "
+         "it",
          [Name]);
-words({no_zstd, Program}) ->
+text({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
-words({zstd_failed, {Code, Words}}) ->
-    line("zstd ended with ~b: ~ts: run the build again", [Code, Words]);
-words({pack_damaged, What}) ->
+text({zstd_failed, {Code, Words}}) ->
+    line("zstd failed with exit code ~b (~ts): run the build again", [Code, Words]);
+text({pack_damaged, What}) ->
     line("the file is damaged (~ts): get it or build it again", [What]);
-words({pack_foreign, _}) ->
+text({pack_foreign, _}) ->
     line("it holds no pack: name a file that whittle built", []);
-words({pack_path, {Path, Why}}) ->
+text({pack_path, {Path, Why}}) ->
     line("the path ~ts in the output ~ts: rename the file", [Path, Why]);
-words({odd_name, {Name, Why}}) ->
-    line("the system's name `~ts' ~ts, and a file of the output would be called so: rename it",
+text({odd_name, {Name, Why}}) ->
+    line("the name `~ts' ~ts, so no file of the output can have it: rename the application or "
+         "release",
          [Name, Why]);
-words({name_taken, Name}) ->
-    line("the directory already has a file called ~ts: rename the system or build with "
-         "--format exe", [Name]);
-words({pack_too_large, Bytes}) ->
-    line("~b bytes are more than a pack holds (4 GB): leave files out", [Bytes]);
-words({elf_foreign, _}) ->
-    line("it is no ELF executable: name a file that whittle built", []);
-words({elf_damaged, What}) ->
+text({name_taken, Name}) ->
+    line("every output directory has a file `~ts' of its own: rename the application or release, "
+         "or build with --format exe", [Name]);
+text({pack_too_large, Bytes}) ->
+    line("the files have ~b bytes, and a pack holds at most 4 GB: remove some", [Bytes]);
+text({elf_foreign, _}) ->
+    line("it is not an ELF executable: name a file that whittle built", []);
+text({elf_damaged, What}) ->
     line("the executable is damaged (~ts): get it or build it again", [What]);
-words({elf_no_note, []}) ->
+text({elf_no_note, []}) ->
     line("the VM has no room for a pack: name a runtime that whittle built", []);
-words({elf_no_pack, []}) ->
+text({elf_no_pack, []}) ->
     line("it holds no pack: name a file that whittle built", []);
-words({elf_no_room, Address}) ->
-    line("no address is left for the pack (~.16b): leave files out", [Address]).
+text({elf_no_room, Address}) ->
+    line("the pack would end beyond the last address (it would begin at 16#~.16b): remove files",
+         [Address]).
 
 %% Internal: writing
 
@@ -226,11 +228,11 @@ read_ca_certs(Options) ->
 
 blocks(System, Runtime, Vm, Options) ->
     steps([fun(_) -> whittle_pack_licenses:files(System, Runtime, Vm) end,
-           fun(Papers) ->
+           fun(Notices) ->
                    steps([fun(_) -> programs(System, Runtime) end,
                           fun(Programs) ->
                                   Files = maps:merge(maps:get(files, Options, #{}), Programs),
-                                  whittle_pack_tree:blocks(System, Papers,
+                                  whittle_pack_tree:blocks(System, Notices,
                                                            Options#{files => Files})
                           end])
            end]).

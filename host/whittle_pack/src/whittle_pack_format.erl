@@ -290,7 +290,7 @@ files(Number, Raw, Entries) ->
 check_paths(Paths) ->
     Sorted = lists:sort(Paths),
     Set = maps:from_keys(Sorted, []),
-    Bad = [{Path, "is there twice"} || Path <- Sorted -- maps:keys(Set)]
+    Bad = [{Path, "occurs twice"} || Path <- Sorted -- maps:keys(Set)]
         ++ [{Path, Why} || Path <- Sorted, {error, Why} <- [whittle_file_name:check_path(Path)]]
         ++ [{Parent, "is a file and a directory"} || Path <- Sorted, Parent <- parents(Path),
                                                      is_map_key(Parent, Set)],

@@ -1,4 +1,4 @@
-%% @hidden Makes the files about an output: its parts and their licenses.
+%% @hidden Makes the info files, the license texts and the SBOM of an output.
 %%
 %% `etc/info.txt' and `etc/info.json' are for `--whittle-info'. `etc/licenses.txt' holds the
 %% notices of all linked parts. `etc/bom.json' is the bill of materials ({@link
@@ -33,7 +33,7 @@
         | {error, {unreadable, {file:filename_all(), file:posix()}}}.
 files(System, Runtime, Vm) ->
     case parts(System, Runtime) of
-        {ok, Parts} -> {ok, papers(info(System, Runtime, Vm, Parts), Parts)};
+        {ok, Parts} -> {ok, notices(info(System, Runtime, Vm, Parts), Parts)};
         Error -> Error
     end.
 
@@ -93,7 +93,7 @@ known(Text) -> text(Text).
 
 %% Internal: files
 
-papers(Info, Parts) ->
+notices(Info, Parts) ->
     Json = iolist_to_binary([whittle_json:encode(Info), $\n]),
     [file(<<"etc/bom.json">>, [whittle_json:encode(whittle_pack_bom:document(Info, Parts)), $\n]),
      file(<<"etc/info.json">>, Json),

@@ -31,22 +31,22 @@
 %% The whole start block as one file.
 -define(CODE, <<"boot/code">>).
 
-%% @doc Lays a system out in blocks of files. The first block is the start block. `Papers' holds
-%% the files about the output.
+%% @doc Lays a system out in blocks of files. The first block is the start block. `Notices' holds
+%% the info files, the license texts and the SBOM.
 -spec blocks(whittle_system:system(), [whittle_pack_format:file()], options()) ->
           {ok, [[whittle_pack_format:file()]]}
         | {error, {env_line, binary()}}.
-blocks(System, Papers, Options) ->
+blocks(System, Notices, Options) ->
     case env(System) of
         {ok, Env} ->
             #{started := Started, loaders := Loaders, others := Others, cold := Cold} =
                 modules(System),
             Size = maps:get(block_size, Options, ?BLOCK_SIZE),
-            Data = stand_ins(Options) ++ data(System) ++ release_files(System),
+            Data = replacements(Options) ++ data(System) ++ release_files(System),
             {ok, [together([File || {_, File} <- Started]),
                   boot_scripts(System, Started) ++ atoms(System) ++ Loaders
                   ++ settings(System, Env),
-                  Papers ++ removed(System)
+                  Notices ++ removed(System)
                   | lists:append([group(Files, Size) || Files <- [Others, Data]])
                   ++ group(told(Cold), min(Size, ?COLD_BLOCK_SIZE))]};
         Error ->
@@ -82,8 +82,8 @@ boot_scripts(System, Started) ->
 atoms(System) ->
     [text(<<"boot/atoms">>, lists:join(0, Names)) || {ok, Names} <- [whittle_boot:atoms(System)]].
 
-%% Makes the file that lists the removed functions. It lies in the block of the files about the
-%% output, because only a failing program reads it.
+%% Makes the file that lists the removed functions. It lies in the block of the license texts,
+%% because only a failing program reads it.
 removed(System) ->
     [text(<<"boot/removed">>, Set) || Set <- [whittle_system:removed(System)], Set =/= none].
 
@@ -104,7 +104,7 @@ settings(System, Env) ->
             || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].
 
 %% Makes replacements for files that the target machine may lack, and adds further files.
-stand_ins(Options) ->
+replacements(Options) ->
     [text(<<"etc/no_dns.inetrc">>, "{lookup, [file]}.\n"),
      text(<<"fallback/etc/hosts">>, "127.0.0.1 localhost\n::1 localhost\n")]
         ++ [text(<<"fallback/etc/ssl/certs/ca-certificates.crt">>, Pem)

@@ -6,7 +6,7 @@
 -export([several_at_once/1, locked_directory/1, odd_paths/1, odd_names/1, executable/1, mapped/1,
          tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1, loaded_size/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
-         papers/1, papers_beyond_latin1/1, licenses/1,
+         notices/1, info_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
@@ -18,7 +18,7 @@
 all() ->
     [several_at_once, locked_directory, odd_paths, odd_names, executable, mapped, tree, start_block,
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
-     zstd_that_talks, block_size, papers, papers_beyond_latin1, licenses, bill, directory,
+     zstd_that_talks, block_size, notices, info_beyond_latin1, licenses, bill, directory,
      directory_stays, directory_of_others, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
@@ -228,7 +228,7 @@ block_size(Config) ->
 
 %% The files about the output
 
-papers(Config) ->
+notices(Config) ->
     #{<<"etc/info.txt">> := {_, Info}, <<"etc/licenses.txt">> := {_, Licenses}} =
         unpacked(write(Config)),
     [First, Second, Vm | Rest] = binary:split(Info, <<"\n">>, [global]),
@@ -248,7 +248,7 @@ papers(Config) ->
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
 
 %% Names and versions are text in UTF-8 with any letters, in both formats.
-papers_beyond_latin1(Config) ->
+info_beyond_latin1(Config) ->
     {ok, App} = whittle_system:app(sample, pack_samples:system()),
     [begin
          New = whittle_system:new(#{name => Name, vsn => Vsn, otp => "29"}),
@@ -390,9 +390,9 @@ odd_paths(Config) ->
      || {Format, Below} <- [{exe, <<>>}, {dir, <<"tree/">>}],
         {Path, At, Why} <- [{<<"etc">>, <<"etc">>, "is a file and a directory"},
                             {<<"etc/env/x">>, <<"etc/env">>, "is a file and a directory"},
-                            {<<"../../x">>, <<"../../x">>, "has the name .. in it"},
-                            {<<"/tmp/x">>, <<"/tmp/x">>, "has an empty name in it"},
-                            {<<"a\nb">>, <<"a\nb">>, "has a control character in it"}],
+                            {<<"../../x">>, <<"../../x">>, "contains the name .."},
+                            {<<"/tmp/x">>, <<"/tmp/x">>, "contains an empty name"},
+                            {<<"a\nb">>, <<"a\nb">>, "contains a control character"}],
         Named <- [<<Below/binary, At/binary>>]],
     ?assertEqual([], files(Config)),
     ?assertEqual({ok, Before}, file:list_dir(Parent)).
@@ -420,8 +420,9 @@ odd_names(Config) ->
     ?assertEqual({error, {name_taken, "vm"}},
                  whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config),
                                     #{format => dir})),
-    ?assertEqual("the directory already has a file called vm: rename the system or build with "
-                 "--format exe", lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
+    ?assertEqual("every output directory has a file `vm' of its own: rename the application or "
+                 "release, or build with --format exe",
+                 lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
     ?assertEqual([], files(Config)),
     {ok, _} = whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config), #{}).
 
@@ -599,7 +600,7 @@ errors(_) ->
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {locked, "dir"}, {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},
-           {pack_path, {<<"a">>, "is there twice"}}, {odd_name, {"-x", "begins with -"}},
+           {pack_path, {<<"a">>, "occurs twice"}}, {odd_name, {"-x", "begins with -"}},
            {name_taken, "vm"}, {pack_too_large, 1}, {elf_foreign, <<>>},
            {elf_damaged, header}, {elf_no_note, []}, {elf_no_pack, []}, {elf_no_room, 0}],
     lists:foreach(fun(Error) ->

@@ -110,17 +110,17 @@ bad_paths(_) ->
                                                      file(Bad, 0, <<>>)]])})
      || {Bad, Named, Why} <-
             [{Bad, Bad, Why}
-             || {Bad, Why} <- [{<<>>, "has an empty name in it"},
-                               {<<"/b">>, "has an empty name in it"},
-                               {<<"b/">>, "has an empty name in it"},
-                               {<<"b//c">>, "has an empty name in it"},
-                               {<<".">>, "has the name . in it"},
-                               {<<"../b">>, "has the name .. in it"},
-                               {<<"b/./c">>, "has the name . in it"},
-                               {<<"b", 0>>, "has a control character in it"},
-                               {<<"b\nc">>, "has a control character in it"},
+             || {Bad, Why} <- [{<<>>, "contains an empty name"},
+                               {<<"/b">>, "contains an empty name"},
+                               {<<"b/">>, "contains an empty name"},
+                               {<<"b//c">>, "contains an empty name"},
+                               {<<".">>, "contains the name ."},
+                               {<<"../b">>, "contains the name .."},
+                               {<<"b/./c">>, "contains the name ."},
+                               {<<"b", 0>>, "contains a control character"},
+                               {<<"b\nc">>, "contains a control character"},
                                {<<"b", 255>>, "is not UTF-8"},
-                               {<<"a">>, "is there twice"},
+                               {<<"a">>, "occurs twice"},
                                {binary:copy(<<"x">>, 256), "is longer than 255 bytes"},
                                {<<Long/binary, "x">>, "is longer than 65535 bytes"}]]
                 ++ [{<<"a/b">>, <<"a">>, "is a file and a directory"}]],

@@ -220,7 +220,7 @@ described(Dir, Suite) ->
                    origin => "Debian " ++ Suite ++ " "
                              ++ filename:basename(Dsc, ".dsc")}};
         _ ->
-            {error, {bad_suite, "apt brought no source package"}}
+            {error, {bad_suite, "apt delivered no source package"}}
     end.
 
 %% @doc Removes addresses from a message of apt: the archive's host and every URI.

@@ -358,7 +358,8 @@ first_error(Results) ->
 lock(File, Name, Options) ->
     case whittle_lock:take(File, #{wait => 0}) of
         busy ->
-            whittle_runtime_progress:tell(Name, "waiting for another build of it", Options),
+            whittle_runtime_progress:tell(Name, "waiting for another build of this artifact",
+                                          Options),
             locked(whittle_lock:take(File, #{wait => infinity}), File);
         Result ->
             locked(Result, File)

@@ -152,7 +152,7 @@ checked({error, Reason}, _Sum, _Partial, File, _Address) ->
 unwritten(File, Reason) ->
     {error, whittle_cache_dir:unwritten(Reason, filename:dirname(File))}.
 
-reason({status, Status}) -> "answered " ++ integer_to_list(Status);
+reason({status, Status}) -> "the server answered " ++ integer_to_list(Status);
 reason({failed_connect, Details}) ->
     case [R || {inet, _, R} <- Details] of
         [R | _] when is_atom(R) -> inet:format_error(R);

@@ -1,4 +1,4 @@
-%% @hidden Writes the recipe of a NIF or driver that an application brings.
+%% @hidden Writes the recipe of a NIF or driver of an application.
 %%
 %% The artifact is one object file. It exports only the function that the VM calls, so two
 %% libraries may use one name for different things.

@@ -11,7 +11,7 @@
 %% Builds
 -export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, default_target/0,
          otps/0, default_otp/0,
-         format_error/1, last_words/1]).
+         format_error/1, step_output/1]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
 
@@ -200,6 +200,6 @@ format_error(Reason) ->
 %%
 %% They are the lines around the first error, and the last lines. An error that does not
 %% concern a step has none.
--spec last_words(reason()) -> [unicode:chardata()].
-last_words(Reason) ->
-    whittle_runtime_error:last_words(Reason).
+-spec step_output(reason()) -> [unicode:chardata()].
+step_output(Reason) ->
+    whittle_runtime_error:step_output(Reason).

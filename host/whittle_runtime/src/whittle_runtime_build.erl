@@ -9,7 +9,7 @@
 
 -export([check/1, otp/2, has_otp/2, runtime/2, suites/2]).
 
-%% NIFs of OTP. Other NIFs bring their sources.
+%% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
 %% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").

@@ -1,7 +1,7 @@
 %% @hidden Formats the errors of whittle_runtime.
 -module(whittle_runtime_error).
 
--export([format/1, last_words/1]).
+-export([format/1, step_output/1]).
 
 -export_type([reason/0]).
 
@@ -49,26 +49,27 @@
 -spec format(reason()) -> unicode:chardata().
 %% Unknown names
 format({unsupported_otp, #{otp := Otp, known := Known}}) ->
-    ["Whittle does not support OTP ", Otp, "; take one of ", commas(Known)];
+    ["Whittle does not support OTP ", Otp, "; use one of ", commas(Known)];
 format({unknown_target, #{target := Target, known := Known}}) ->
-    ["there is no target ", Target, "; take one of ", commas(Known)];
+    ["there is no target ", Target, "; use one of ", commas(Known)];
 format({unsupported_flavor, #{flavor := Flavor, target := Target,
                                known := Known}}) ->
     ["target ", Target, " has no flavor ", atom_to_list(Flavor),
-     "; take one of ", commas([atom_to_list(K) || K <- Known])];
+     "; use one of ", commas([atom_to_list(K) || K <- Known])];
 format({no_cxx, #{native := Native, target := Target}}) ->
-    ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; take"
+    ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; use"
      " another target, or a version of the library in C"];
 format({native_twice, #{native := Native}}) ->
     ["two libraries have the name ", Native, "; rename one of them, also in its C source"];
 format({native_by_module, #{native := Native, module := Module, otp := Otp}}) ->
     ["the module ", atom_to_list(Module), " loads the NIF ", Native, ", and OTP ", Otp, " finds a"
-     " linked NIF by its module's name; give both one name, or take OTP 28 or newer"];
+     " linked NIF by its module's name; give the module and the NIF the same name, or use OTP 28"
+     " or newer"];
 format({no_archive, #{native := Native, target := Target, known := Known}}) ->
     ["the library ", Native, " has compiled archives for ", commas(Known), ", but none for ",
      Target, "; add an archive for ", Target];
 format({unsupported_native, #{native := Native, known := Known}}) ->
-    ["there is no native library ", atom_to_list(Native), "; take one of ",
+    ["Whittle has no native library ", atom_to_list(Native), "; use one of ",
      commas([atom_to_list(K) || K <- Known])];
 %% Sources
 format({no_source, #{component := Component, release := Release,
@@ -86,7 +87,7 @@ format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
      "; name a tarball of OTP ", Otp, ", or build for the OTP of this tarball"];
 format({bad_checksum, #{file := File, expected := Expected, actual := Actual}}) ->
     [File, " has the SHA-256 ", Actual, " instead of ", Expected,
-     "; the file is damaged or another one: fetch it again"];
+     "; the file is damaged or another file: fetch it again"];
 format({damaged_source, #{file := File}}) ->
     ["the cached source ", File, " was damaged, and Whittle removed it; run the command"
      " again to fetch the source"];
@@ -141,10 +142,10 @@ format({step_failed, #{step := Step, status := Status, log := Log}}) ->
     ["the build failed in the step ", Step, " (exit code ",
      integer_to_list(Status), "); read the log ", Log].
 
-%% @doc See {@link whittle_runtime:last_words/1}.
--spec last_words(reason()) -> [unicode:chardata()].
-last_words({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
-last_words(_) -> [].
+%% @doc See {@link whittle_runtime:step_output/1}.
+-spec step_output(reason()) -> [unicode:chardata()].
+step_output({_, #{tail := Lines}}) -> [text(Line) || Line <- Lines];
+step_output(_) -> [].
 
 %% A log may contain bytes that are not UTF-8.
 text(Line) ->

@@ -139,7 +139,7 @@ read(Dir) ->
             try {maps:from_list([entry(binary:split(Line, <<" ">>, [global]))
                                  || Line <- binary:split(Text, <<"\n">>, [global, trim])]), At}
             catch
-                error:_ -> changed(Dir, ?SUMS, "is damaged, so what is there cannot be checked")
+                error:_ -> changed(Dir, ?SUMS, "is damaged, so Whittle cannot check the directory")
             end;
         {error, Reason} ->
             fail(Reason, File)
@@ -163,8 +163,8 @@ same(Dir, Path, #file_info{}, none, _) ->
 same(Dir, Path, #file_info{}, _, _) ->
     changed(Dir, Path, ?CHANGED).
 
-why(enoent, ?SUMS) -> "is missing, so what is there cannot be checked";
-why(Reason, _) -> ["cannot be checked (", file:format_error(Reason), $)].
+why(enoent, ?SUMS) -> "is missing, so Whittle cannot check the directory";
+why(Reason, _) -> ["cannot be read (", file:format_error(Reason), $)].
 
 %%% Files
 

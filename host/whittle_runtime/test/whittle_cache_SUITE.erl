@@ -52,7 +52,7 @@ two_builds_at_once(Config) ->
     One = start_vm(Config),
     await(One, "started"),
     Two = start_vm(Config),
-    await(Two, "waiting for another build of it"),
+    await(Two, "waiting for another build of this artifact"),
     let_go(Config),
     ?assertEqual(await(One, "done "), await(Two, "done ")),
     {ok, Builds} = file:read_file(filename:join(dir(Config), "builds")),
@@ -282,7 +282,7 @@ changed(Config) ->
     Found("whittle.sums"),
     ok = file:delete(In("whittle.sums")),
     Found("whittle.sums"),
-    ?assertEqual(In("whittle.sums") ++ " is missing, so what is there cannot be checked; remove "
+    ?assertEqual(In("whittle.sums") ++ " is missing, so Whittle cannot check the directory; remove "
                  "the directory " ++ Dir ++ " and build again",
                  lists:flatten(whittle_runtime:format_error(element(2, Verify())))).
 

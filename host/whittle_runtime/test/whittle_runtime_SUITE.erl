@@ -12,7 +12,7 @@
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, no_notice/1, libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
-         last_words/1]).
+         step_output/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
          symbols_beside/1, changed_in_the_cache/1, has_otp/1]).
 
@@ -25,7 +25,7 @@ all() ->
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target,
      no_notice, libraries_of_flavors, no_version_of_the_compiler,
-     notice_of_the_compiler, every_error_is_one_line, last_words, {group, built}].
+     notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
 groups() ->
     [{built, [], [found_again, is_static, runs_alone, components_have_notices,
@@ -96,7 +96,7 @@ patch_that_does_not_apply(Config) ->
     ok = file:write_file(filename:join([Native, "patches", "wrong.patch"]), Patch),
     {error, Reason} = whittle_runtime:ensure(spec(), options(Native, Config)),
     ?assertMatch({bad_patch, #{patch := "wrong.patch", otp := "29.0.1"}}, Reason),
-    ?assertMatch([_ | _], [Line || Line <- whittle_runtime:last_words(Reason),
+    ?assertMatch([_ | _], [Line || Line <- whittle_runtime:step_output(Reason),
                                    string:find(Line, "FAILED") =/= nomatch]),
     Text = lists:flatten(whittle_runtime:format_error(Reason)),
     ?assertNotEqual(nomatch, string:find(Text, "wrong.patch")).
@@ -272,12 +272,12 @@ every_error_is_one_line(_) ->
      end || E <- Errors].
 
 %% Programs may print any bytes; the result is text for the terminal.
-last_words(_) ->
+step_output(_) ->
     ?assertEqual(["plain", "gr\x{fc}n", "\x{ff}"],
-                 whittle_runtime:last_words(
+                 whittle_runtime:step_output(
                    {step_failed, #{step => "s", status => 2, log => "l",
                                    tail => [<<"plain">>, <<"gr\xc3\xbcn">>, <<255>>]}})),
-    ?assertEqual([], whittle_runtime:last_words({no_cache, #{}})).
+    ?assertEqual([], whittle_runtime:step_output({no_cache, #{}})).
 
 %%% The real runtime
 

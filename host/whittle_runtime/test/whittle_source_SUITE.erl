@@ -251,7 +251,7 @@ wrong_sum(Config) ->
     ?assertMatch({error, {bad_checksum, #{actual := Sum}}}, Error),
     one_line(Error),
     Missing = whittle_fetch:get(Address ++ "x", File, Sum, #{}),
-    ?assertMatch({error, {unreachable, #{reason := "answered 404"}}}, Missing),
+    ?assertMatch({error, {unreachable, #{reason := "the server answered 404"}}}, Missing),
     ?assertEqual([], filelib:wildcard(File ++ "*")),
     Stop().
 

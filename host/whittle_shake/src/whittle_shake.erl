@@ -22,7 +22,7 @@
           missing => load | crash,                  % the fate of the rest; default: load
           on => [whittle_shake_feature:name()],     % features to turn on always; default: none
           off => [whittle_shake_feature:name()],    % features to refuse where they are called
-          seen_on => [whittle_shake_feature:name()], % features that the evidence turns on
+          seen_on => [whittle_shake_feature:name()], % features that the recording turns on
           keep => [whittle_shake_name:name()],      % names to keep as well; default: none
           called => [mfa()],                        % functions that a run called; default: none
           %% for `load': keep only these hot; default: keep all reached functions hot
@@ -49,9 +49,9 @@
           open := [open_call()],                    % dynamic calls that nobody declared
           asked_off := [whittle_shake_feature:name()], % features that options turn off
           answers := [{mfa(), whittle_shake_feature:answer()}], % the replacements of cut functions
-          %% modules that the program compiles anew, kept whole
+          %% modules that the program recompiles while it runs, kept whole
           anew => [module()],
-          vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the evidence
+          vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the recording
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
 
@@ -84,8 +84,8 @@ facts(System, Preloaded) ->
 %% @doc Decides which functions stay. Errors: a packed file has more names than this VM has room
 %% for (`too_many_names'); a name matches nothing (`not_there'); the program calls a feature that
 %% is off (`feature_called'); nobody declared a dynamic call, and the rest is to be removed
-%% (`open_calls'); the evidence belongs to another build or another program; the plan would cut
-%% functions of the evidence, and `seen' does not keep them (`unplanned').
+%% (`open_calls'); the recording belongs to another build or another program; the plan would cut
+%% functions of the recording, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
@@ -103,8 +103,8 @@ plan(System, Options, Summaries) ->
 check_texts([]) -> ok;
 check_texts([Path | _]) -> {error, {too_many_names, Path}}.
 
-%% A module that the program compiles anew stays whole, because the record describes another
-%% version of it.
+%% A module that the program recompiles stays whole, because the recording has another version of
+%% it.
 with_evidence(#{seen := Seen, anew := Anew, counted := Counted, passed := Passed}, System,
               #{evidence := Evidence} = Options, Summaries) ->
     {Recorded, _} = whittle_shake_evidence:size(Evidence),
@@ -201,19 +201,19 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
     Are = case Missing of crash -> "off"; load -> "loaded only when they are called" end,
     [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
-        ++ [["the program asks which functions or modules there are (", listed(Asking), "): the "
-             "answers leave out what was removed, and so differ from those of a build without "
-             "--shake; name what has to stay in them with --keep FILE"]
+        ++ [["the program asks which functions or modules exist (", listed(Asking), "): the "
+             "answers do not contain removed functions; name the functions that they must contain "
+             "with --keep FILE"]
             || Missing =:= crash, Asking <- [asking(Plan)], Asking =/= []]
-        ++ [["feature ", atom_to_list(Name), " is on: ", origin(Origin)]
+        ++ [["feature ", atom_to_list(Name), " is on because of ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
-        ++ [io_lib:format("the trace recorded ~ts functions; ~ts of them belong to modules in the "
+        ++ [io_lib:format("the recording has ~ts functions; ~ts of them belong to modules of the "
                           "build", [whittle_number:text(All), whittle_number:text(Here)])
             || #{recorded := {All, Here}} <- [Plan]]
-        ++ [["the trace recorded another version of ",
+        ++ [["the recording has another version of ",
              lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]),
-             ": the program compiled it anew while it ran, or it was changed after the trace; all "
-             "of its functions are kept"]
+             ": the program recompiled it during the run, or you changed it after the run; all of "
+             "its functions are kept"]
             || #{anew := [_ | _] = Anew} <- [Plan]]
         ++ [io_lib:format("the recording has ~b VMs, and the build uses ~b of them: the others did "
                           "not run the program, or ran another OTP", [All, Counted])
@@ -231,15 +231,16 @@ load_notes(#{missing := load, only := false}, Before, After) ->
             end,
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
-    [AtHand, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [["shaking made the modules ", whittle_number:text(AtHand + Kept - Whole), " bytes larger: the "
-      "VM loads ", whittle_number:text(AtHand), " bytes at once and ", whittle_number:text(Kept),
+    [AtStart, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
+    [["shaking made the modules ", whittle_number:text(AtStart + Kept - Whole), " bytes "
+                                                                                "larger: the VM "
+      "loads ", whittle_number:text(AtStart), " bytes at its start and ", whittle_number:text(Kept),
       " bytes only when they are called (before compression)",
-      [["; it makes ", whittle_number:text(length(Names)), " atoms more at its start, because the "
+      [["; the start also creates ", whittle_number:text(length(Names)), " atoms, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
       "only"]
-     || AtHand + Kept > Whole];
+     || AtStart + Kept > Whole];
 load_notes(_, _, _) ->
     [].
 
@@ -253,7 +254,7 @@ open_calls(#{open := Calls}) ->
 -spec warnings(plan()) -> [unicode:chardata()].
 warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off := Off}) ->
     [["--missing crash removes --whittle-ping, -pid, -stop, -eval, -rpc and -remote: build with "
-      "--feature +control to keep them, or with --feature -control to go without this note"]
+      "--feature +control to keep them, or with --feature -control to silence this note"]
      || not lists:member(control, Off)];
 warnings(_) ->
     [].
@@ -278,7 +279,7 @@ format_error({not_there, {Where, Name}}) ->
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
-     [[" (", what(What), ")"] || What =/= none], "; take it out of --feature"];
+     [[" (", what(What), ")"] || What =/= none], "; remove it from --feature"];
 format_error({open_calls, [{Kind, _} = Open]}) ->
     [open_call(Open), ": declare them with ", whittle_shake_dynamic:declaration(Kind),
      " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Kind), " none"];
@@ -288,7 +289,7 @@ format_error({open_calls, Open}) ->
      ", or list the functions as M[:F[/A]],... instead of `none'"];
 format_error({unplanned, Unplanned}) ->
     ["the build would remove ", functions(length(Unplanned)), " that the recorded run called: keep "
-     "them with --seen keep, or decide with --keep FILE and --feature"];
+     "all of them with --seen keep, or some with --keep FILE and --feature"];
 format_error(Error) ->
     whittle_shake_evidence:format_error(Error).
 
@@ -339,7 +340,7 @@ called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfa
 
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
-        ++ [{"the evidence", Mfa} || Mfa <- maps:get(called, Options, [])]
+        ++ [{"the recording", Mfa} || Mfa <- maps:get(called, Options, [])]
         ++ [{whittle_shake_dynamic:declaration(Kind), Name}
             || {Kind, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],
@@ -410,8 +411,8 @@ on(System, Atoms, Features, Options) ->
                            || Path <- maps:keys(whittle_system:files(System))],
                  config => [Atom || {Atom, _} <- Atoms]},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
-        ++ [{Name, {root, "the evidence"}} || Name <- maps:get(seen_on, Options, [])]
-        ++ [{Name, {root, io_lib:format("~ts is packed", [Word])}}
+        ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
+        ++ [{Name, {root, io_lib:format("the packed ~ts", [Word])}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 
 %% A system that keeps everything starts as the original system did.

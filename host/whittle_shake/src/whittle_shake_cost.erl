@@ -1,12 +1,12 @@
 %% @doc Measures the cost of a plan in functions and bytes.
 %%
-%% It measures the hot part and the rest. It also measures how much each application and each open
-%% dynamic call brings.
+%% It measures the hot part and the rest. It also measures the retained size of each application
+%% and each kind of dynamic call: the amount that the build would lose without it.
 %%
-%% A cost is the difference between two plans. One is the plan of the system. The other is a plan
-%% of the same system without that application, or without the functions that supply names for the
-%% dynamic calls. If two applications need the same function, it is in the cost of neither. So
-%% costs do not add up.
+%% A retained size is the difference between two plans. One is the plan of the system. The other is
+%% a plan of the same system without that application, or without the functions that supply names
+%% for the dynamic calls. If two applications need the same function, it is in the retained size of
+%% neither. So retained sizes do not add up.
 -module(whittle_shake_cost).
 
 -export([costs/2]).
@@ -30,17 +30,17 @@
         #{name := whittle_system:app_name(),
           hot := amount(),                      % of its own code
           rest := amount(),
-          opens := [whittle_shake_dynamic:kind()],
-          %% the saving without it; absent where the build needs it, or where there are too many
-          brings => amount()}.
+          opens := [whittle_shake_dynamic:kind()],  % the dynamic calls that it makes
+          %% absent if the build needs the application, or if there are too many applications
+          retained => amount()}.
 
 -type dynamic() ::
-        #{door := whittle_shake_dynamic:kind(),     % `door' is the key in the ledger's JSON
+        #{kind := whittle_shake_dynamic:kind(),
           declared := boolean(),
-          by := [whittle_system:app_name()],    % applications whose functions open it
+          by := [whittle_system:app_name()],    % applications whose functions make the calls
           functions := [binary()],              % these functions
-          brings := amount(),                   % the saving if it were closed
-          closed_by := binary()}.               % a text
+          retained := amount(),
+          closed_by := binary()}.               % the option or the change that prevents the calls
 
 %% Bytes of memory for one byte of code. The interpreter of OTP 29 takes 6,527,768 bytes for 126
 %% modules of kernel and stdlib with 2,354,467 bytes of code (erlang:memory(code) before and after
@@ -57,7 +57,7 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
     Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
     All = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
                         {F, A} <- maps:keys(Functions)],
-    {AtHand, Rest} = lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end, All),
+    {HotMfas, Rest} = lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end, All),
     Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
     Without = fun(Less) ->
                       #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
@@ -67,15 +67,15 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
     Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Input)
                || Open <- Calls],
-    HotBy = by_app(AtHand, Homes),
+    HotBy = by_app(HotMfas, Homes),
     RestBy = by_app(Rest, Homes),
     Own = [{Weigh(maps:get(Name, HotBy, [])), Weigh(maps:get(Name, RestBy, [])), App}
            || #{name := Name} = App <- whittle_system:apps(System)],
     Largest = lists:sort(fun({#{bytes := A}, _, #{name := N}}, {#{bytes := B}, _, #{name := M}}) ->
                                  {-A, N} =< {-B, M}
                          end, Own),
-    #{missing => Missing, all => Weigh(All), hot => Weigh(AtHand), rest => Weigh(Rest),
-      applications => dearest(applications(Largest, Dynamic, Without, Input,
+    #{missing => Missing, all => Weigh(All), hot => Weigh(HotMfas), rest => Weigh(Rest),
+      applications => largest(applications(Largest, Dynamic, Without, Input,
                                            ?VISITS - map_size(Live) * length(Calls),
                                            map_size(Live))),
       dynamic => Dynamic}.
@@ -86,12 +86,12 @@ by_app(Mfas, Homes) ->
 %% Takes the largest applications first, until the visits are used up.
 applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Without, Input, Left, Each) ->
     Application = #{name => Name, hot => Hot, rest => Rest,
-                    opens => [Kind || #{door := Kind, by := By} <- Dynamic,
+                    opens => [Kind || #{kind := Kind, by := By} <- Dynamic,
                                       lists:member(Name, By)]},
     case can_go(App) of
         true when Left >= Each ->
-            Brings = Without(without_app(App, Input)),
-            [Application#{brings => Brings}
+            Retained = Without(without_app(App, Input)),
+            [Application#{retained => Retained}
              | applications(Apps, Dynamic, Without, Input, Left - Each, Each)];
         _ -> [Application | applications(Apps, Dynamic, Without, Input, Left, Each)]
     end;
@@ -101,8 +101,8 @@ applications([], _, _, _, _, _) ->
 can_go(#{origin := #{kind := device}}) -> false;
 can_go(#{name := Name}) -> Name =/= kernel andalso Name =/= stdlib.
 
-dearest(Applications) ->
-    Bytes = fun(#{brings := #{bytes := Bytes}}) -> Bytes;
+largest(Applications) ->
+    Bytes = fun(#{retained := #{bytes := Bytes}}) -> Bytes;
                (#{hot := #{bytes := Bytes}}) -> Bytes
             end,
     lists:sort(fun(#{name := N} = A, #{name := M} = B) -> {-Bytes(A), N} =< {-Bytes(B), M} end,
@@ -119,9 +119,9 @@ without_app(#{name := Name, modules := Modules}, #{modules := All, program := Pr
 
 dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
     By = lists:usort([App || {M, _, _} <- Who, {ok, App} <- [maps:find(M, Homes)]]),
-    #{door => Kind, declared => not IsOpen, by => By,
+    #{kind => Kind, declared => not IsOpen, by => By,
       functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
-      brings => Without(closed(Kind, Input)),
+      retained => Without(closed(Kind, Input)),
       closed_by => text_of(closed_by(Kind, IsOpen, By))}.
 
 %% Makes an input in which the program does not make these calls and options declare nothing for
@@ -148,10 +148,10 @@ without_feature(_, Input) ->
     Input.
 
 closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none", or_without(By)];
-closed_by(_, false, By) -> ["declared", or_without(By)].
+closed_by(_, false, By) -> ["declared already", or_without(By)].
 
 or_without([]) -> "";
-or_without(By) -> [", or a system without ", names(By)].
+or_without(By) -> [", or remove ", names(By)].
 
 names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
 

@@ -1,11 +1,13 @@
-%% @doc Reads and writes evidence: the functions that a run of the whole system called.
+%% @doc Reads and writes recordings of `whittle trace': the functions that a run of the whole system
+%% called.
 %%
-%% `whittle trace' records them. {@link whittle_shake_unplanned} compares them with a plan.
+%% The option `--evidence' takes a recording. {@link whittle_shake_unplanned} compares the recorded
+%% functions with a plan.
 %%
 %% The file is text. It holds `whittle evidence 2', the SHA-256 of the rest, and a term for each
 %% VM, `{1, [{Module, MD5, [{Function, Arity}]}]}.' VMs that called functions of the same code
-%% share one term, whose first element is the number of these VMs. So the record keeps the program
-%% apart from VMs that ran beside it, such as tests written in Erlang.
+%% share one term, whose first element is the number of these VMs. So the recording
+%% keeps the program apart from VMs that ran beside it, such as tests written in Erlang.
 -module(whittle_shake_evidence).
 
 -export([packets/1, merge/1, join/1, calls/1, modules/1, size/1, to_binary/1, from_binary/1]).
@@ -27,9 +29,9 @@
 
 -type of_system() ::
         #{seen := [mfa()],                          % called functions of the system
-          anew := [module()],                       % modules that a VM of the program compiled anew
+          anew := [module()],                       % modules that a VM of the program recompiled
           counted := pos_integer(),                 % VMs that ran the program
-          passed := non_neg_integer()}.             % VMs that are no evidence for this system
+          passed := non_neg_integer()}.             % VMs that did not run this system
 
 -type error() ::
         no_evidence | damaged | {version, binary()}     % the fault of the file
@@ -68,7 +70,7 @@ packets(_, Before, End) ->
 -spec merge([[calls()]]) -> evidence().
 merge(Vms) -> vms([{1, functions(Calls)} || [_ | _] = Calls <- Vms]).
 
-%% @doc Joins the evidence of several files.
+%% @doc Joins several recordings.
 -spec join([evidence()]) -> evidence().
 join(Evidences) -> vms([Vm || Evidence <- Evidences, Vm <- maps:values(Evidence)]).
 
@@ -87,13 +89,13 @@ functions(Calls) ->
 
 both(One, Other) -> maps:merge_with(fun(_, Some, More) -> lists:umerge(Some, More) end, One, Other).
 
-%% @doc Counts the functions and modules in the evidence.
+%% @doc Counts the functions and modules in a recording.
 -spec size(evidence()) -> {Functions :: non_neg_integer(), Modules :: non_neg_integer()}.
 size(Evidence) ->
     All = union(maps:values(Evidence)),
     {lists:sum([length(Functions) || Functions <- maps:values(All)]), map_size(All)}.
 
-%% @doc Lists the modules in the evidence, each once.
+%% @doc Lists the modules in a recording, each once.
 -spec modules(evidence()) -> [module()].
 modules(Evidence) -> lists:usort([M || {M, _} <- lists:append(maps:keys(Evidence))]).
 
@@ -175,9 +177,9 @@ sum(Terms) -> binary:encode_hex(crypto:hash(sha256, Terms)).
 %% Whittle's. If the system has no such module, all these VMs count. VMs that asked a node of the
 %% program (`whittle_control') count too.
 %%
-%% A program may compile one of its modules anew while it runs. The record of the VM then has
+%% A program may recompile one of its modules while it runs. The calls of the VM then have
 %% another version of that module, beside the unchanged other modules of the program. Such modules
-%% are `anew'. The record cannot tell which of their functions in this build were called.
+%% are `anew'. The recording does not tell which of their functions in this build were called.
 %%
 %% The error `other_code' has two causes. In the first, a VM called no module of the program in
 %% the system's version, but called one of them in another version that no VM called in the
@@ -193,7 +195,7 @@ of_system(Evidence, System) ->
         {error, _} = Error -> Error
     end.
 
-%% `Here' has the versions of those modules of the system that the evidence names.
+%% `Here' has the versions of those modules of the system that the recording names.
 of_code(Evidence, Here, System) ->
     Names = of_apps(fun(#{origin := #{kind := Kind}}) -> Kind =:= input end, System),
     {Own, Others} = {maps:with(Names, Here), maps:without(Names, Here)},
@@ -244,11 +246,12 @@ count(Vms) -> lists:sum([Count || {Count, _} <- Vms]).
 %% @doc Describes an error in one line. The line ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error(no_evidence) ->
-    "is no file of `whittle trace': name one with --evidence";
+    "is not a recording of `whittle trace': name one with --evidence";
 format_error(damaged) ->
     "is damaged: record it again with `whittle trace'";
 format_error({version, Version}) ->
-    ["is of another version of whittle (", Version, "): record it again with `whittle trace'"];
+    ["was made by another version of whittle (", Version, "): record it "
+     "again with `whittle trace'"];
 format_error({other_code, Module}) ->
     ["the recording is of another version of the program: its module ",
      whittle_shake_name:text({Module}), " is different; record it again with `whittle trace'"];

@@ -33,7 +33,7 @@ elixir(Text) ->
     end.
 
 %% @doc Reads a list of names with commas between them. `none' alone stands for the empty list,
-%% and is an error among other names. `{error, Text}' holds the first text that is no name.
+%% and is an error among other names. `{error, Text}' holds the first text that is not a name.
 -spec parse_list(string()) -> {ok, [name()]} | {error, string()}.
 parse_list("none") -> {ok, []};
 parse_list(Text) ->
@@ -44,7 +44,7 @@ parse_list(Text) ->
     end.
 
 %% @doc Reads a file with one name on each line. `%' begins a comment. `{error, Text}' holds the
-%% first text that is no name.
+%% first text that is not a name.
 -spec parse_file(binary()) -> {ok, [name()]} | {error, string()}.
 parse_file(Bytes) ->
     Lines = [string:trim(hd(string:split(Line, "%")))

@@ -42,7 +42,7 @@
           known := whittle_shake_known:known(),
           features := whittle_shake_feature:features(),
           answered := boolean(),                % whether a feature that is off answers
-          %% whether to find what each feature would bring; default: true
+          %% whether to find the functions that each feature would add; default: true
           priced => boolean(),
           on := [{whittle_shake_feature:name(), origin()}],
           off := [whittle_shake_feature:name()]}. % features to leave off
@@ -53,7 +53,7 @@
           on := #{whittle_shake_feature:name() => {origin(), mfa() | module() | none}},
           blocked := #{whittle_shake_feature:name() => [{mfa(), reason()}]},
           refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
-          %% functions that the feature would bring
+          %% functions that the feature would add
           prices := #{whittle_shake_feature:name() => [mfa()]},
           program := #{module() => []}}.
 
@@ -339,7 +339,7 @@ push(Level, Mfa, Reason, #state{todo = Todo, pending = Pending} = State) ->
     end.
 
 %% A person who names a function knows the reason. A run that called it had a path to it.
-of_option({root, "the evidence"}) -> 5;
+of_option({root, "the recording"}) -> 5;
 of_option(_) -> 1.
 
 %% A later reason may be more plausible. The search takes it if the path of that reason does not
@@ -515,7 +515,7 @@ labeled(M, Exports, Origin, #state{program = Program, own = Own} = State) ->
     end.
 
 %% Recorded names are certain already and say nothing about data.
-is_of_program({root, "the evidence"}, _) -> false;
+is_of_program({root, "the recording"}, _) -> false;
 is_of_program({root, _}, _) -> true;
 is_of_program({M, _, _}, Program) -> is_map_key(M, Program).
 

@@ -109,11 +109,11 @@ matches({M, F}, {M, F, _}) -> true;
 matches(Name, Name) -> true;
 matches(_, _) -> false.
 
-%% @doc Weighs what brings the hot functions, the largest first. A function counts for the
+%% @doc Sums up the hot functions by their cause, the largest first. A function counts for the
 %% program's application that contains it, or else for the last such application on its path
 %% ({@link why/2}). If the path has none, the function counts for the root of the path. Then come
 %% the features. A feature that is `on' weighs its own code, and one that is `off' weighs the code
-%% that it would bring.
+%% that it would add.
 -spec weights(saved()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,
           homes := Homes} = Saved) ->

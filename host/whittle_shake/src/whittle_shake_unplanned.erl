@@ -1,9 +1,9 @@
 %% @hidden Finds the functions that a run called and a plan would cut.
 %%
 %% There are three causes: a fault of the shaker, a dynamic call with undeclared names, or a
-%% feature that the run used and the code does not show. An answer of a feature that is off
-%% ({@link whittle_shake_feature}) is no fault. The functions behind the answer are no fault
-%% either: OTP's boot starts them in the whole system, and does without them.
+%% feature that the run used and the code does not show. A function that an answer of a feature that
+%% is off replaces ({@link whittle_shake_feature}) does not count. The functions that only it calls
+%% do not count either: OTP's boot starts them in the whole system, and does without them.
 -module(whittle_shake_unplanned).
 
 -export([unplanned/3, text/1]).
@@ -15,7 +15,7 @@
 
 %% @doc Lists the recorded functions that the plan would cut, without those for which features
 %% that are off answer. `off' names the features that a person does without. Functions that only
-%% these features bring may be missing. Of functions that call each other, the list has only the
+%% these features need may be missing. Of functions that call each other, the list has only the
 %% first.
 -spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
                            off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->

@@ -252,8 +252,8 @@ what_is_live(_) ->
 nobody_calls_it(_) ->
     Unplanned = unplanned([{m, a, 0}, {m, c, 0}], #{}),
     ?assertEqual([{{m, c, 0}, no_edge}], Unplanned),
-    ?assertEqual("the build would remove 1 function that the recorded run called: keep them with "
-                 "--seen keep, or decide with --keep FILE and --feature",
+    ?assertEqual("the build would remove 1 function that the recorded run called: keep all of them "
+                 "with --seen keep, or some with --keep FILE and --feature",
                  words({unplanned, Unplanned})),
     ?assertEqual(["m:c/0: Whittle found no kept function that calls it"],
                  details({unplanned, Unplanned})).
@@ -331,9 +331,9 @@ turns_a_feature_on(_) ->
                                               evidence => whittle_shake_evidence:merge([Called]),
                                               seen => keep}),
     Notes = [unicode:characters_to_list(Note) || Note <- whittle_shake:notes(Plan)],
-    ?assertEqual(["feature errors is on: the evidence"],
+    ?assertEqual(["feature errors is on because of the recording"],
                  [Note || "feature " ++ _ = Note <- Notes]),
-    ?assert(lists:member("the trace recorded 3 functions; 3 of them belong to modules in the build",
+    ?assert(lists:member("the recording has 3 functions; 3 of them belong to modules of the build",
                          Notes)).
 
 %% All functions of a module that the program compiles anew stay, in each kind of build.
@@ -355,11 +355,11 @@ kept_whole(_) ->
                                                            whittle_shake_evidence:merge([Called])}),
          #{hot := Hot} = Plan,
          ?assertEqual({Ways, true}, {Ways, is_map_key({gen, two, 0}, Hot)}),
-         ?assertEqual(["the trace recorded another version of gen: the program compiled it anew "
-                       "while it ran, or it was changed after the trace; all of its functions are "
-                       "kept"],
+         ?assertEqual(["the recording has another version of gen: the program recompiled it "
+                       "during the run, or you changed it after the run; all of its functions "
+                       "are kept"],
                       [Text || Note <- whittle_shake:notes(Plan),
-                               "the trace recorded another" ++ _ = Text
+                               "the recording has another" ++ _ = Text
                                    <- [unicode:characters_to_list(Note)]])
      end || Ways <- [#{missing => crash, seen => refuse}, #{missing => crash, seen => keep},
                      #{missing => load, seen => keep}, #{missing => load, seen => only}]].

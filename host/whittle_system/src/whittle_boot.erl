@@ -317,7 +317,7 @@ at_kernel_load(Instructions) ->
 %% an idle node (bench/README.md).
 evaluator() -> [erl_eval, erl_lint, erl_parse].
 
-%% Finds the modules for the module erl_features. The scanner brings it in. If it is loaded, the
+%% Finds the modules that the module erl_features needs. The scanner loads it. If it is loaded, the
 %% loader of OTP 25 and 26 asks it whether a module may be loaded. erl_features then reads the
 %% arguments of init, once, and calls other modules. Until the code server is up, `init' itself
 %% loads each module on its first call, such as the parser for a sys.config. init would then wait

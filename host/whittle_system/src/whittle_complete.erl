@@ -32,7 +32,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
        Otp, Options) ->
     %% A reader gives a better error for a name from a file.
     _ = [fail({odd_name, {"the input", Kind, Text, Why}})
-         || {Kind, Text} <- [{"the system's name", Name}, {"the system's version", Vsn}],
+         || {Kind, Text} <- [{"the name", Name}, {"the version", Vsn}],
             {error, Why} <- [whittle_file_name:check(Text)]],
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
@@ -42,7 +42,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Libs = whittle_device:offered(maps:get(libs, Options, [])),
     {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
                                  {Otp, Libs}),
-    %% An application that the code calls is needed as much as one that an .app file names.
+    %% The check treats an application that the code calls like one that an .app file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
     Used0 = maps:with(whittle_needs:reachable(Needed, Apps0), Apps0),
@@ -71,7 +71,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
                   _ -> System4
               end,
     System6 = boot(Found, Own, Used, Otp, System5),
-    %% If an application in the input was replaced by the chosen OTP's, its note occurs twice.
+    %% If the chosen OTP's application replaces one of the input, its note occurs twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
                                    ++ whittle_missing_applications:notes(Used, Apps0, Otp, Libs)
@@ -153,8 +153,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
             {ok, App, Notes};
         %% An escript runs until it calls something that is missing.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
-            {lacking, io_lib:format("~ts, which ~ts asks for, is not there: "
-                                    "what uses it will fail",
+            {lacking, io_lib:format("~ts, which ~ts needs, is missing: calls to it will fail",
                                     [Name, lists:join(", ", [atom_to_list(A) || A <- By])])};
         _ ->
             missing
@@ -175,10 +174,10 @@ context(Kind, Dir, By) ->
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,
-    io_lib:format("~ts ~ts gave way to ~ts of the chosen OTP", [Name, Vsn, New]).
+    io_lib:format("the chosen OTP's ~ts ~ts replaces the input's version ~ts", [Name, New, Vsn]).
 
 optional(Apps) ->
-    [io_lib:format("~ts can use ~ts, which is not there; to have it, add it to "
+    [io_lib:format("~ts can use ~ts, which is missing; to pack it, add it to "
                    "`applications'", [Name, Option])
      || {Name, #{origin := #{kind := input}} = App} <- lists:sort(maps:to_list(Apps)),
         Option <- maps:get(optional, whittle_needs:direct(App)),
@@ -222,7 +221,7 @@ check_started(_, Apps) ->
 idle(#{starts := all, roots := Roots}, Apps) ->
     Starting = [Name || Name <- Roots, #{Name := App} <- [Apps],
                         whittle_system:started(App) =/= []],
-    [["nothing of it starts: no application of the input has a `mod' (",
+    [["the input starts no process: none of its applications has a `mod' (",
       lists:join(", ", [atom_to_list(Name) || Name <- Roots]), ")"] || Starting =:= []];
 idle(_, _) ->
     [].
@@ -244,10 +243,10 @@ described(Natives) ->
                     {Path, To} <- whittle_links:outside(Dir, Dir, Paths)]).
 
 told(Links) ->
-    [[Whose, ": ", linked(Path), " leads out of the input, to ", To,
-      ": the output has that file's or directory's contents"] || {Whose, Path, To} <- Links].
+    [[Whose, ": ", linked(Path), " points outside the input, to ", To,
+      ": the output contains a copy of that"] || {Whose, Path, To} <- Links].
 
-linked(<<>>) -> "its directory is a link that";
+linked(<<>>) -> "its directory is a link and";
 linked(Path) -> ["the link ", Path].
 
 pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];

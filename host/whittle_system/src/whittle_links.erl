@@ -1,4 +1,4 @@
-%% @hidden Finds symbolic links that lead out of an input.
+%% @hidden Finds symbolic links that point outside an input.
 %%
 %% Readers follow links, because rebar3 and relx make them. A link to a file elsewhere on the
 %% machine puts that file into the output, and the user may not notice. So the build reports each

@@ -92,12 +92,12 @@ led_to([], _, Found) ->
 
 by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
     Count = length(lists:usort([M || {_, M, _} <- By])),
-    io_lib:format("~ts calls ~ts, which no .app file asks for and which is not packed (~ts calls "
+    io_lib:format("~ts calls ~ts, which no .app file names, so it is not packed (~ts calls "
                   "~ts~ts): ~ts",
                   [names([Name || {Name, _, _} <- By]), App, Module, function(Mfa),
                    others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
 
-%% Writes one line for each application to add, because it may bring other missing applications.
+%% Writes one line for each application to add, because it may add other missing applications too.
 by_otp(Groups, Held, Otp) ->
     Names = [App || {App, _} <- Groups],
     Brings = [{App, brought(App, Otp)} || App <- Names],
@@ -111,10 +111,10 @@ by_otp(Groups, Held, Otp) ->
 
 with_others(Top, Held, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
     Callees = [App || {App, _} <- Groups],
-    io_lib:format("~ts of OTP calls ~ts, which no .app file asks for and which ~ts not packed "
+    io_lib:format("OTP's ~ts calls ~ts, which no .app file names, so ~ts not packed "
                   "(~ts calls ~ts): such a call fails; ~ts",
                   [names([Name || {_, By} <- Groups, {Name, _, _} <- By]), names(Callees),
-                   case Callees of [_] -> "is"; _ -> "are" end, Module, function(Mfa),
+                   case Callees of [_] -> "it is"; _ -> "they are" end, Module, function(Mfa),
                    case Callees of
                        [_] -> remedy(Top, Held(Top), whittle_otp:unsupported(Top));
                        _ -> io_lib:format("`--app ~ts' adds them", [Top])
@@ -142,9 +142,9 @@ described([], _, Apps) ->
 %% A build refuses some applications. The note does not suggest those.
 remedy(App, true, false) -> io_lib:format("`--app ~ts' adds it", [App]);
 remedy(App, false, false) ->
-    io_lib:format("Whittle does not build OTP's ~ts: put it into the release, or name the directory"
-                  " that holds it in ERL_LIBS and give `--app ~ts'", [App, App]);
-remedy(_, _, Why) -> ["it cannot be added, because ", Why, "; these calls will fail"].
+    io_lib:format("Whittle does not build OTP's ~ts: add it to the release, or add its parent "
+                  "directory to ERL_LIBS and give `--app ~ts'", [App, App]);
+remedy(_, _, Why) -> ["it cannot be added, because ", Why, "; such a call fails"].
 
 others(0) -> "";
 others(1) -> ", and one other module";

@@ -1,4 +1,4 @@
-%% @doc Reads the descriptions of NIFs and drivers in C or C++ that an application brings. Whittle
+%% @doc Reads the descriptions of NIFs and drivers in C or C++ that an application contains. Whittle
 %% links them into the VM, because a static executable loads no library.
 %%
 %% A description is a file of terms. It is `native.config' at the top of the application. For an
@@ -154,19 +154,20 @@ native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
         Options)
         orelse not_understood(Options, "options are a list", File),
     Keys = [Key || {Key, _} <- Options],
-    [not_understood(Key, "it is there twice", File) || Key <- Keys -- lists:usort(Keys)],
+    [not_understood(Key, "it occurs twice", File) || Key <- Keys -- lists:usort(Keys)],
     native(Kind, Name, Options, File);
 native(Term, File) ->
-    fail({bad_native, {File, io_lib:format("neither a nif nor a driver: ~0tP", [Term, 10])}}).
+    fail({bad_native, {File, io_lib:format("a term is neither a nif nor a driver: ~0tP",
+                                         [Term, 10])}}).
 
 -spec not_understood(term(), string(), file:filename()) -> no_return().
 not_understood(Term, Why, File) ->
-    fail({bad_native, {File, io_lib:format("not understood: ~0tP: ~ts", [Term, 10, Why])}}).
+    fail({bad_native, {File, io_lib:format("the term ~0tP is wrong: ~ts", [Term, 10, Why])}}).
 
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
 wanted({cflags, _}) ->
-    "it takes a list of strings, each one word for the compiler as it is, and none is for the"
+    "it takes a list of strings; each is one flag of the compiler, and none is one of the"
         " linker";
 wanted({libs, _}) ->
     "it takes a list of " ++ lists:join(", ", [atom_to_list(Lib) || Lib <- ?LIBS]);
@@ -262,7 +263,7 @@ archives(Path, Dir) ->
 archive(File) ->
     case bytes(File) of
         <<"!<arch>\n", _, _/binary>> = Archive -> Archive;
-        _ -> fail({bad_native, {File, "is no static library, as ar makes one of object files"}})
+        _ -> fail({bad_native, {File, "is not a static library that ar made of object files"}})
     end.
 
 bytes(File) ->

@@ -99,7 +99,7 @@ reads_files() ->
 
 note([], System) -> System;
 note(asked_for, System) ->
-    whittle_system:note("module attributes are kept, as asked for", System);
+    whittle_system:note("the modules keep their attributes, because an option says so", System);
 note(Readers, System) ->
     Shown = lists:join(", ", [atom_to_list(M) || M <- lists:sublist(Readers, 5)]),
     Which = case Readers of
@@ -108,4 +108,4 @@ note(Readers, System) ->
                     [whittle_number:text(length(Readers)), " modules (", Shown, ", …)"];
                 _ -> [whittle_number:text(length(Readers)), " modules (", Shown, ")"]
             end,
-    whittle_system:note(["kept module attributes: ", Which, " may read them"], System).
+    whittle_system:note(["the modules keep their attributes: ", Which, " may read them"], System).

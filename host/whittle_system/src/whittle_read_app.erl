@@ -119,7 +119,7 @@ spec(File, Bytes) ->
                 [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
                 [Why | _] -> {error, {bad_app_file, {File, Why}}}
             end;
-        {ok, _} -> {error, {bad_app_file, {File, "is no application term"}}};
+        {ok, _} -> {error, {bad_app_file, {File, "is not an application term"}}};
         {error, Why} -> {error, {bad_app_file, {File, Why}}}
     end.
 
@@ -234,7 +234,8 @@ module_name(Dir, Path) ->
             Module = binary_to_atom(Name),
             whittle_system:companion_of(Module) =:= none
                 orelse fail({odd_name, {where(Dir, Path), "the module's name", Name,
-                                        "ends as names of Whittle's own modules do"}}),
+                                        "ends with ~cold, and Whittle makes modules of such "
+                                        "names"}}),
             Module;
         {error, Why} -> fail({odd_name, {where(Dir, Path), "the module's name", Name, Why}})
     end.
@@ -247,7 +248,7 @@ app_spec(Dir, Files) ->
             {application, Name, _} = Spec = ok(spec(File, bytes(File, Read))),
             %% Otherwise `application' would not find the file.
             filename:basename(Path, <<".app">>) =:= atom_to_binary(Name)
-                orelse fail({bad_app_file, {File, io_lib:format("it is of the application ~ts",
+                orelse fail({bad_app_file, {File, io_lib:format("it describes the application ~ts",
                                                                 [Name])}}),
             {File, Spec};
         [] -> fail({no_app_file, Dir});
@@ -257,7 +258,7 @@ app_spec(Dir, Files) ->
 pairs(Props) ->
     case all(fun(Prop) -> is_tuple(Prop) andalso tuple_size(Prop) =:= 2 end, Props) of
         true -> ok;
-        false -> {error, "its keys are no pairs"}
+        false -> {error, "its properties are not pairs"}
     end.
 
 %% Checks the lists of names. These names become parts of paths. Registered names do not.
@@ -272,7 +273,7 @@ atoms(Props) ->
                 [{Key, Name, Why} | _] ->
                     {error, io_lib:format("the name `~ts' in `~ts' ~ts", [Name, Key, Why])}
             end;
-        [Key | _] -> {error, io_lib:format("`~ts' is no list of atoms", [Key])}
+        [Key | _] -> {error, io_lib:format("`~ts' is not a list of atoms", [Key])}
     end.
 
 %% Checks the environment. An application with a malformed one does not start, and no message says
@@ -281,7 +282,7 @@ env(Props) ->
     IsSetting = fun({Key, _}) -> is_atom(Key); (_) -> false end,
     case all(IsSetting, proplists:get_value(env, Props, [])) of
         true -> ok;
-        false -> {error, "`env' is no list of pairs that begin with an atom"}
+        false -> {error, "`env' is not a list of pairs that begin with an atom"}
     end.
 
 %% Checks the version. It becomes part of a path.
@@ -352,7 +353,7 @@ notes(Name, Listed, Modules, Dropped, Kind) ->
     [io_lib:format("~ts: modules that its .app file does not list: ~ts",
                    [Name, lists:join(", ", [atom_to_list(M) || M <- Unlisted])])
      || Unlisted =/= [], Kind =:= input] ++
-    [io_lib:format("~ts: left out, for the build machine only: ~ts",
+    [io_lib:format("~ts: left out, because they work on the build machine only: ~ts",
                    [Name, lists:join(", ", Absent)])
      || Absent <- [[Path || Path <- Dropped, whittle_otp:program(Name, Path) =/= linked]],
         Absent =/= []].

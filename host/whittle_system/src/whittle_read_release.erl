@@ -86,11 +86,12 @@ rel(Place) ->
             case whittle_term:parse(bytes(File)) of
                 {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
                     lists:all(fun io_lib:char_list/1, [Name, Vsn, Erts]) orelse
-                        fail({bad_rel_file, {File, "has a name or a version that is no string"}}),
+                        fail({bad_rel_file, {File, "has a name or a version that is not a "
+                                                   "string"}}),
                     plain_names([{"the release's name", Name}, {"the release's version", Vsn},
                                  {"the version of ERTS", Erts}], File),
                     {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
-                {ok, _} -> fail({bad_rel_file, {File, "is no release term"}});
+                {ok, _} -> fail({bad_rel_file, {File, "is not a release term"}});
                 {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
         [] -> fail({bad_rel_file, {Place, "holds no .rel file"}});
@@ -109,7 +110,7 @@ rel_app(App, File) ->
             _ -> {none, none, none}
         end,
     is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
-        fail({bad_rel_file, {File, "lists what is no application"}}),
+        fail({bad_rel_file, {File, "lists a term that is not an application"}}),
     plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 
@@ -128,7 +129,7 @@ apps(Dir, Root, Listed, Otp) ->
                       not lists:member(Base, Names)],
     {[App || {App, _} <- Read],
      lists:append([Notes || {_, Notes} <- Read]) ++
-         [["left out, since the .rel file does not list it: ", lists:join(", ", Others)]
+         [["left out, because the .rel file does not list it: ", lists:join(", ", Others)]
           || Others =/= []]}.
 
 is_in(Name, none) -> whittle_otp:is_otp(Name);
@@ -159,8 +160,8 @@ consolidated(Place, Apps) ->
                               Module <- [list_to_atom(filename:basename(File, ".beam"))]]),
     {[App#{modules := maps:merge(Modules, maps:with(maps:keys(Modules), Made))}
       || #{modules := Modules} = App <- Apps],
-     [io_lib:format("~w consolidated protocols took the place of the modules they "
-                    "were made from", [map_size(Made)]) || Files =/= []]}.
+     [io_lib:format("~w consolidated protocols replace their original modules",
+                    [map_size(Made)]) || Files =/= []]}.
 
 own_boot(Place) ->
     File = filename:join(Place, "start.boot"),
@@ -177,8 +178,8 @@ own_boot(Place) ->
 erts_note(_, none) -> [];
 erts_note(Erts, Otp) ->
     Chosen = whittle_otp_lib:erts(Otp),
-    [io_lib:format("the release was made for ERTS ~ts; this is ~ts (OTP ~ts), with "
-                   "OTP's applications of that release",
+    [io_lib:format("the release was made for ERTS ~ts; the output has ERTS ~ts and the "
+                   "applications of OTP ~ts",
                    [Erts, Chosen, whittle_otp_lib:otp(Otp)]) || Erts =/= Chosen].
 
 bytes(File) ->

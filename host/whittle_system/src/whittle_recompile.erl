@@ -80,6 +80,6 @@ note(Name, Old, Otp) ->
                        _ -> {"modules", "were"}
                    end,
     Release = whittle_otp_lib:otp(Otp),
-    io_lib:format("~ts ~ts of ~ts ~ts compiled again by OTP ~ts, because OTP ~ts no longer loads "
-                  "what an older compiler wrote",
+    io_lib:format("~ts ~ts of ~ts ~ts compiled again by OTP ~ts, because OTP ~ts cannot load the "
+                  "code of the older compiler",
                   [Noun, lists:join(", ", Modules), Name, Verb, Release, Release]).

@@ -51,9 +51,10 @@ config(Bytes) ->
             case [Item || Item <- Config, not is_setting(Item)] of
                 [] -> {ok, [Name || Name <- Config, is_list(Name)]};
                 [Item | _] ->
-                    {error, io_lib:format("~0tP is no {application, settings}", [Item, 9])}
+                    {error, io_lib:format("~0tP is not of the form {application, settings}",
+                                          [Item, 9])}
             end;
-        {ok, _} -> {error, "it is not one list with a full stop"};
+        {ok, _} -> {error, "it is not one list that ends with a full stop"};
         {error, _} = Error -> Error
     end.
 
@@ -85,7 +86,7 @@ content(<<"vm.args", _/binary>> = Path, Bytes) ->
 content(<<"sys.config">>, Bytes) ->
     {ok, Further} = config(Bytes),
     {Now, Notes} = without_reboot(Bytes),
-    {Now, [["sys.config names further files, which have to be there at the start: ",
+    {Now, [["sys.config names further files, which must exist when the program starts: ",
             lists:join(", ", Further)] || Further =/= []] ++ Notes};
 content(_, Bytes) ->
     {Bytes, []}.
@@ -106,8 +107,8 @@ without_reboot(Bytes) ->
                     Text = io_lib:format("%% coding: utf-8~n~tp.~n",
                                          [lists:keystore(elixir, 1, Config, {elixir, Now})]),
                     {unicode:characters_to_binary(Text),
-                     ["reboot_system_after_config was turned off: configuration is "
-                      "read at start, without a second start"]};
+                     ["Whittle turned reboot_system_after_config off: the program "
+                      "reads its configuration without a restart"]};
                 [] -> {Bytes, []}
             end;
         _ -> {Bytes, []}
@@ -117,7 +118,7 @@ outside(Dir) ->
     Known = ["bin", "lib", "releases", "tmp", "log"],
     Others = [Name || Name <- filelib:wildcard("*", Dir),
                       not lists:member(Name, Known), not lists:prefix("erts-", Name)],
-    [["left out, since it lies beside lib and releases: ", lists:join(", ", Others)]
+    [["left out, because it lies beside lib and releases: ", lists:join(", ", Others)]
      || Others =/= []].
 
 %% Internal: environment
@@ -150,7 +151,7 @@ shell_env(Text) ->
     Unread = [Line || {unread, Line} <- Parsed],
     {maps:from_list([{Key, {always, Value}} || {set, Key, Value, _} <- Parsed]),
      [whittle_vm_args:cookie_note("env.sh") || lists:any(fun had_cookie/1, Parsed)]
-     ++ [["env.sh: only plain assignments are kept, not: ",
+     ++ [["env.sh: Whittle keeps only plain assignments, and leaves out: ",
           lists:join("; ", [text(Line) || Line <- Unread])]
          || Unread =/= []]}.
 

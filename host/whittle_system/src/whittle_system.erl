@@ -65,7 +65,7 @@
 -type env_value() :: {default | always, binary()}.
 
 %% A NIF or driver that the runtime has to link: an application of OTP that expects its
-%% own, or one that another application brings.
+%% own, or one of another application.
 -type native() :: crypto | asn1 | whittle_native:native().
 
 -type entry() ::

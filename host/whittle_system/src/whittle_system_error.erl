@@ -55,116 +55,116 @@
 %% @doc Formats an error as one line that ends with the next step. It escapes control characters,
 %% which names may contain.
 -spec format(whittle_system:error()) -> unicode:chardata().
-format(Error) -> whittle_file_name:printable(words(Error)).
+format(Error) -> whittle_file_name:printable(text(Error)).
 
 %% Internal
 
 %% The input
-words({no_such_path, Path}) when Path =:= ""; Path =:= <<>> ->
+text({no_such_path, Path}) when Path =:= ""; Path =:= <<>> ->
     "the path is empty: name an application, a release or an escript";
-words({no_such_path, Path}) ->
-    line("~ts is not there: name an application, a release or an escript", [Path]);
-words({packed_release, Path}) ->
+text({no_such_path, Path}) ->
+    line("~ts does not exist: name an application, a release or an escript", [Path]);
+text({packed_release, Path}) ->
     line("~ts is a packed archive: unpack it first and name the release's directory", [Path]);
-words({no_application, Path}) ->
+text({no_application, Path}) ->
     line("~ts holds no application and no release: name a directory with "
          "ebin/*.app, src/*.app.src, rebar.config or releases/", [Path]);
-words({mix_project, Path}) ->
+text({mix_project, Path}) ->
     line("~ts is a Mix project: run `MIX_ENV=prod mix release' in it and name "
          "the directory that it prints", [Path]);
-words({no_program, {Program, From}}) ->
+text({no_program, {Program, From}}) ->
     line("~ts is not on the PATH: install it (~ts)", [Program, From]);
-words({no_temporary, {Dir, Reason}}) ->
-    line("~ts cannot be written (~ts): make room there, or name another directory with "
+text({no_temporary, {Dir, Reason}}) ->
+    line("~ts cannot be written (~ts): free space there, or name another directory with "
          "TMPDIR", [Dir, file:format_error(Reason)]);
-words({not_locked, {Dir, Reason}}) ->
+text({not_locked, {Dir, Reason}}) ->
     line("~ts cannot be locked (~ts), and two builds must not write its _build at once: check its "
          "permissions, or copy it to a file system with locks", [Dir, file:format_error(Reason)]);
-words({not_fetched, {Dir, Line}}) ->
+text({not_fetched, {Dir, Line}}) ->
     line("~ts lacks a dependency, and Whittle fetches none: run `rebar3 get-deps' in it and try "
-         "again; rebar3 said: ~ts", [Dir, Line]);
-words({not_compiled, {Dir, Command, Output}}) ->
-    line("~ts does not compile: correct it and try again; ~ts said: ~ts",
+         "again; rebar3 printed: ~ts", [Dir, Line]);
+text({not_compiled, {Dir, Command, Output}}) ->
+    line("~ts does not compile: correct it and try again; ~ts printed: ~ts",
          [Dir, Command, tail(Output)]);
-words({unreadable, {File, eloop}}) ->
+text({unreadable, {File, eloop}}) ->
     line("~ts is a symbolic link in a loop: remove it", [File]);
-words({unreadable, {File, eilseq}}) ->
+text({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
-words({unreadable, {File, eftype}}) ->
+text({unreadable, {File, eftype}}) ->
     line("~ts ~ts: remove it, or put a regular file there",
          [File, whittle_file:format_error(eftype)]);
-words({unreadable, {File, {odd_name, Why}}}) ->
+text({unreadable, {File, {odd_name, Why}}}) ->
     line("the name ~ts ~ts: rename the file", [File, Why]);
-words({odd_name, {File, Kind, Name, Why}}) ->
+text({odd_name, {File, Kind, Name, Why}}) ->
     line("~ts: ~ts `~ts' ~ts: rename it, because it becomes part of file names in the "
          "output", [File, Kind, Name, Why]);
-words({unreadable, {File, enomem}}) ->
+text({unreadable, {File, enomem}}) ->
     line("~ts ~ts: remove it, or build on a machine with more memory",
          [File, whittle_file:format_error(enomem)]);
-words({unreadable, {File, efbig}}) ->
-    line("~ts is larger than Whittle reads (docs/inputs.md has the limits): correct or remove it",
+text({unreadable, {File, efbig}}) ->
+    line("~ts is larger than Whittle allows (docs/inputs.md has the limits): correct or remove it",
          [File]);
-words({unreadable, {File, enotdir}}) ->
-    line("~ts is a file, and a directory has that name: rename it", [File]);
-words({unreadable, {File, enoent}}) ->
-    line("~ts is a link that leads nowhere: remove it", [File]);
-words({unreadable, {File, Reason}}) ->
+text({unreadable, {File, enotdir}}) ->
+    line("~ts is a file, and a directory has the same name: rename the file", [File]);
+text({unreadable, {File, enoent}}) ->
+    line("~ts is a link without a target: remove it", [File]);
+text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check its permissions", [File, whittle_file:format_error(Reason)]);
-words({no_escript, File}) ->
-    line("~ts is no escript, which begins with #! and holds Erlang source, a module or "
-         "an archive: name one, or the directory of an application, a project or a release",
+text({no_escript, File}) ->
+    line("~ts is not an escript: name an escript (a file that begins with #!), or the directory "
+         "of an application, a project or a release",
          [File]);
-words({other_script, {File, Interpreter}}) ->
-    line("~ts is a script for ~ts, no escript: name an escript; or, of a release's start "
-         "script, the release's directory", [File, Interpreter]);
-words({not_a_file, Path}) ->
+text({other_script, {File, Interpreter}}) ->
+    line("~ts is a script for ~ts, not an escript: name an escript, or the directory of a "
+         "release instead of its start script", [File, Interpreter]);
+text({not_a_file, Path}) ->
     line("~ts is neither a file nor a directory: name an application, a release or an escript",
          [Path]);
-words({bad_config, {File, Why}}) ->
-    line("~ts is no valid configuration (~ts): correct it, because the kernel would not start "
+text({bad_config, {File, Why}}) ->
+    line("~ts is not a valid configuration (~ts): correct it, because the kernel would not start "
          "with it",
          [File, Why]);
-words({bad_archive, {File, Why}}) ->
-    line("the archive in ~ts ~ts: make the escript again", [File, archive(Why)]);
-words({no_main, {File, Module}}) ->
+text({bad_archive, {File, Why}}) ->
+    line("the archive in ~ts ~ts: build the escript again", [File, archive(Why)]);
+text({no_main, {File, Module}}) ->
     line("~ts has no ~ts:main/1: name the module with `%%! -escript main MODULE' "
          "and export main/1", [File, Module]);
-words({no_device_application, {Name, Dir}}) ->
-    line("~ts is not built: run `rebar3 compile' in Whittle's own tree (looked in ~ts)",
+text({no_device_application, {Name, Dir}}) ->
+    line("~ts is not built: run `rebar3 compile' in Whittle's own tree (Whittle looked in ~ts)",
          [Name, Dir]);
 %% Applications
-words({no_app_file, Dir}) ->
+text({no_app_file, Dir}) ->
     line("~ts holds no .app file: compile the application first", [Dir]);
-words({several_app_files, {Dir, Paths}}) ->
+text({several_app_files, {Dir, Paths}}) ->
     line("~ts holds several .app files (~ts): remove all but one", [Dir, list(Paths)]);
-words({bad_app_file, {File, Why}}) ->
+text({bad_app_file, {File, Why}}) ->
     line("~ts: ~ts; correct the file", [File, Why]);
-words({no_vsn, {Name, File}}) ->
-    line("application ~ts has no version: give `vsn' in ~ts", [Name, File]);
-words({absent_modules, {Name, Modules, File}}) ->
-    line("application ~ts lists modules that are not there (~ts): compile it "
-         "again, or take them out of ~ts", [Name, list(Modules), File]);
-words({absent_start_module, {Name, Module}}) ->
-    line("application ~ts starts with module ~ts (`mod' in its .app file), which is not there: "
+text({no_vsn, {Name, File}}) ->
+    line("application ~ts has no version: set `vsn' in ~ts", [Name, File]);
+text({absent_modules, {Name, Modules, File}}) ->
+    line("application ~ts lists modules that do not exist (~ts): compile it "
+         "again, or remove them from ~ts", [Name, list(Modules), File]);
+text({absent_start_module, {Name, Module}}) ->
+    line("application ~ts starts with module ~ts (`mod' in its .app file), which does not exist: "
          "compile it, or correct `mod'", [Name, Module]);
-words({application_twice, {Name, Paths}}) ->
+text({application_twice, {Name, Paths}}) ->
     line("the input has application ~ts twice (~ts): remove one", [Name, list(Paths)]);
-words({reserved_name, {Kind, Name, Dir}}) ->
+text({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
          [Dir, Kind, Name]);
-words({missing_applications, {[{Name, Askers}], Otp}}) ->
+text({missing_applications, {[{Name, Askers}], Otp}}) ->
     case lack(Name) of
-        {unsupported, Why} -> words({unsupported_application, {Name, Askers, Why}});
+        {unsupported, Why} -> text({unsupported_application, {Name, Askers, Why}});
         left_out ->
-            line("Whittle does not build OTP's ~ts, which ~ts: put it into the release, name the "
-                 "directory that holds it in ERL_LIBS, or ~ts",
-                 [Name, askers(Askers), take_out(Name, Askers)]);
+            line("Whittle does not build OTP's ~ts, which ~ts: add it to the release, add its "
+                 "parent directory to ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), remedy(Name, Askers)]);
         nowhere ->
             line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-                 "the release, name the directory that holds it in ERL_LIBS, or ~ts",
-                 [Name, askers(Askers), Otp, take_out(Name, Askers)])
+                 "the release, add its parent directory to ERL_LIBS, or ~ts",
+                 [Name, askers(Askers), Otp, remedy(Name, Askers)])
     end;
-words({missing_applications, {Missing, Otp}}) ->
+text({missing_applications, {Missing, Otp}}) ->
     Lacks = [{Name, Askers, lack(Name)} || {Name, Askers} <- Missing],
     Addable = [Name || {Name, _, Lack} <- Lacks, not is_tuple(Lack)],
     line("~b applications cannot be packed: ~ts; ~ts",
@@ -172,72 +172,72 @@ words({missing_applications, {Missing, Otp}}) ->
           list([[atom_to_list(Name), ", which ", askers(Askers), " (", lack(Name, Lack, Otp), $)]
                 || {Name, Askers, Lack} <- Lacks]),
           lists:join("; or ",
-                     [["add ", list(Addable), " to the release, or name the directories that hold "
-                       "them in ERL_LIBS"] || Addable =/= []]
-                     ++ ["take them out of `applications'"
+                     [["add ", list(Addable), " to the release, or add their parent directories to "
+                       "ERL_LIBS"] || Addable =/= []]
+                     ++ ["remove them from `applications'"
                          || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
-                     ++ [take_out(Name, []) || {Name, []} <- Missing])]);
-words({unsupported_application, {Name, Askers, Why}}) ->
+                     ++ [remedy(Name, []) || {Name, []} <- Missing])]);
+text({unsupported_application, {Name, Askers, Why}}) ->
     line("application ~ts, which ~ts, cannot work in one file (~ts): ~ts",
-         [Name, askers(Askers), Why, take_out(Name, Askers)]);
-words({absent_programs, {Name, Askers, Paths}}) ->
-    line("application ~ts of OTP, which ~ts, runs programs that the VM of a built file does not "
-         "have (~ts): ~ts", [Name, askers(Askers), list(Paths), take_out(Name, Askers)]);
-words({circular_applications, Circle}) ->
-    line("applications need each other in a circle (~ts): take one out of "
+         [Name, askers(Askers), Why, remedy(Name, Askers)]);
+text({absent_programs, {Name, Askers, Paths}}) ->
+    line("application ~ts of OTP, which ~ts, runs programs that no output can contain "
+         "(~ts): ~ts", [Name, askers(Askers), list(Paths), remedy(Name, Askers)]);
+text({circular_applications, Circle}) ->
+    line("applications need each other in a cycle (~ts): remove one from "
          "another's `applications'", [list(Circle)]);
-words({prebuilt_nif, {Path, Name, Loaders}}) ->
-    line("application ~ts brings the shared object ~ts, loaded by ~ts; a static "
+text({prebuilt_nif, {Path, Name, Loaders}}) ->
+    line("application ~ts contains the shared object ~ts (loaded by ~ts), and a static "
          "VM cannot load one: describe its sources with --native (docs/natives.md), or "
-         "remove the file if it is never loaded",
-         [Name, Path, case Loaders of [] -> "no module of it"; _ -> list(Loaders) end]);
-words({outside_links, Links}) ->
+         "remove the file if nothing loads it",
+         [Name, Path, case Loaders of [] -> "none of its modules"; _ -> list(Loaders) end]);
+text({outside_links, Links}) ->
     line("symbolic links point outside the input (~ts): replace them with files, or build "
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
-words({bad_native, {File, Why}}) ->
+text({bad_native, {File, Why}}) ->
     line("~ts: ~ts; correct it: docs/natives.md describes these files", [File, Why]);
-words({native_unused, {File, Name, Module}}) ->
-    line("~ts: no application has the module ~ts, which loads ~ts: name the one that does "
-         "with {module, NAME}", [File, Module, Name]);
-words({absent_applications, {[{Name, Vsn}], Dir}}) ->
+text({native_unused, {File, Name, Module}}) ->
+    line("~ts: no application has the module ~ts, which loads ~ts: name the module that "
+         "loads it with {module, NAME}", [File, Module, Name]);
+text({absent_applications, {[{Name, Vsn}], Dir}}) ->
     line("the release lists ~ts ~ts, which is neither in ~ts/lib nor in the "
-         "chosen OTP: make the release again", [Name, Vsn, Dir]);
-words({absent_applications, {Absent, Dir}}) ->
+         "chosen OTP: build the release again", [Name, Vsn, Dir]);
+text({absent_applications, {Absent, Dir}}) ->
     line("the release lists applications that are neither in ~ts/lib nor in the chosen OTP "
-         "(~ts): make the release again",
+         "(~ts): build the release again",
          [Dir, list([[atom_to_list(Name), $\s, Vsn] || {Name, Vsn} <- Absent])]);
-words({bad_start_data, Dir}) ->
-    line("~ts/releases does not say which version is current: make the release "
+text({bad_start_data, Dir}) ->
+    line("~ts/releases does not say which version is current: build the release "
          "again", [Dir]);
-words({bad_own_boot, File}) ->
-    line("~ts is no boot file: make the release again", [File]);
-words({bad_rel_file, {File, Why}}) ->
-    line("~ts: ~ts; make the release again", [File, Why]);
+text({bad_own_boot, File}) ->
+    line("~ts is not a boot file: build the release again", [File]);
+text({bad_rel_file, {File, Why}}) ->
+    line("~ts: ~ts; build the release again", [File, Why]);
 %% Modules
-words({bad_beam, {File, Error}}) ->
+text({bad_beam, {File, Error}}) ->
     line("~ts ~ts", [File, whittle_beam:format_error(Error)]);
-words({misnamed_module, {File, Module}}) ->
+text({misnamed_module, {File, Module}}) ->
     line("~ts holds module ~ts: give the file the module's name", [File, Module]);
-words({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
+text({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
     line("module ~ts of ~ts was compiled by OTP ~w (~ts), newer than the chosen "
          "OTP ~ts: compile it with OTP ~ts or older, or choose a newer `--otp' "
          "(`whittle help build' lists them)", [Module, Name, Needs, Why, Otp, Otp]);
-words({too_old, {Name, Module, _Opcodes, Otp}}) ->
+text({too_old, {Name, Module, _Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled for an OTP that OTP ~ts cannot load, and it has no debug "
          "information from which Whittle could compile it again: build with `--otp 25', or compile "
          "the module with OTP ~ts", [Module, Name, Otp, Otp]);
-words({module_twice, {Module, One, Other}}) ->
+text({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "
          "applications", [Module, One, Other]);
-words({source_twice, {Dir, Name, Files}}) ->
+text({source_twice, {Dir, Name, Files}}) ->
     line("module ~ts has two sources in ~ts (~ts): rename or remove one", [Name, Dir, list(Files)]);
 %% The chosen OTP
-words({no_otp, Lib}) ->
-    line("~ts is no library of an OTP installation: build the runtime again",
+text({no_otp, Lib}) ->
+    line("~ts is not the library of an OTP installation: build the runtime again",
          [Lib]);
-words({bad_boot_file, File}) ->
-    line("~ts is no boot file: build the runtime again", [File]).
+text({bad_boot_file, File}) ->
+    line("~ts is not a boot file: build the runtime again", [File]).
 
 outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
 outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
@@ -268,9 +268,9 @@ lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
 lack(Name, left_out, _) -> ["Whittle does not build OTP's ", atom_to_list(Name)];
 lack(_, nowhere, Otp) -> ["neither in the input nor in OTP ", Otp].
 
-take_out(Name, []) -> ["leave out --app ", atom_to_list(Name)];
-take_out(_, release) -> "take it out of the release";
-take_out(_, _) -> "take it out of `applications'".
+remedy(Name, []) -> ["leave out --app ", atom_to_list(Name)];
+remedy(_, release) -> "remove it from the release";
+remedy(_, _) -> "remove it from `applications'".
 
 askers([]) -> "you asked for";
 askers(release) -> "the release lists";

@@ -41,9 +41,9 @@ applications(Config) ->
     ok = file:make_symlink("further", in("elsewhere/back", Config)),
     ok = file:make_symlink("/etc/hostname", in("elsewhere/out", Config)),
     Leads = fun(Path, To) ->
-                    iolist_to_binary(["application app: the link ", Path, " leads out of the input,"
-                                      " to ", To, ": the output has that file's or directory's"
-                                      " contents"])
+                    iolist_to_binary(["application app: the link ", Path, " points outside "
+                                                                          "the input,"
+                                      " to ", To, ": the output contains a copy of that"])
             end,
     ?assertEqual([Leads("include", in("elsewhere", Config)),
                   Leads("include/out", "/etc/hostname"),
@@ -76,9 +76,8 @@ applications(Config) ->
                                                 "../../build/app, ">>)),
     {ok, Noted} = whittle_read:read(Release, staged:options()),
     [#{notes := Words}] = whittle_system:ledger(Noted),
-    ?assert(lists:member(<<"application app: its directory is a link that leads out of the input, "
-                           "to ../../build/app: the output has that file's or directory's "
-                           "contents">>, Words)).
+    ?assert(lists:member(<<"application app: its directory is a link and points outside the input, "
+                           "to ../../build/app: the output contains a copy of that">>, Words)).
 
 %% This covers all files that are read of a release, and each directory on the path to them.
 releases(Config) ->

@@ -44,7 +44,7 @@ archives(Config) ->
     {ok, [#{archives := One}]} = read("{nif, \"x\", [{archive, \"lib/mips/libx.a\"}]}.", Config),
     ?assertEqual(#{"" => <<"!<arch>\nmips">>}, One),
     file("lib/none.a", "!<arch>\n", Config),
-    [?assertMatch({error, {bad_native, {_, "is no static library" ++ _}}},
+    [?assertMatch({error, {bad_native, {_, "is not a static library" ++ _}}},
                   read("{nif, \"x\", [{archive, \"" ++ File ++ "\"}]}.", Config))
      || File <- ["lib/none.a", "native.config"]].
 

@@ -260,7 +260,7 @@ odd_settings(Config) ->
     System = read(Dir),
     ?assertMatch(#{<<"NAME">> := {always, <<"J", 16#F6, "rg">>},
                    <<"A">> := {always, <<16#C3, 16#A0>>}}, whittle_system:env(System)),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"not: B=$", 16#C3, 16#BF>>)).
+    ?assertMatch({_, _}, binary:match(notes(System), <<"leaves out: B=$", 16#C3, 16#BF>>)).
 
 mix_release(Config) ->
     Dir = in("greeter", Config),
@@ -429,7 +429,7 @@ optional_applications(Config) ->
     ?assertEqual([kernel, opt, stdlib], names(System)),
     ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)),
     %% The application has no `mod'.
-    ?assertMatch({_, _}, binary:match(notes(System), <<"nothing of it starts">>)).
+    ?assertMatch({_, _}, binary:match(notes(System), <<"the input starts no process">>)).
 
 included_applications(Config) ->
     Dir = in("lib", Config),
@@ -470,8 +470,8 @@ called_applications(Config) ->
                                         "added, because it loads the machine's wxWidgets">>)),
     ?assertEqual(nomatch, binary:match(notes(System), <<"--app wx">>)),
     Said = fun(App, Call) ->
-                   iolist_to_binary(["top calls ", App, ", which no .app file asks for and which "
-                                     "is not packed (top_a calls ", Call, ", and 2 other modules): "
+                   iolist_to_binary(["top calls ", App, ", which no .app file names, so it is not "
+                                     "packed (top_a calls ", Call, ", and 2 other modules): "
                                      "`--app ", App, "' adds it\n"])
            end,
     [?assertMatch({App, {_, _}}, {App, binary:match(notes(System), Said(App, Call))})
@@ -505,14 +505,14 @@ called_by_otp(Config) ->
                "  gen_tcp:recv(S, 0) end),"
                " {ok, P} = inet:port(L), Url = \"http://127.0.0.1:\" ++ integer_to_list(P),"
                " {ok, {_, _, Body}} = httpc:request(Url), io:format(\"~s~n\", [Body])"),
-    Note = <<"inets of OTP calls public_key, ssl, which no .app file asks for and which are not "
+    Note = <<"OTP's inets calls public_key, ssl, which no .app file names, so they are not "
              "packed (httpc calls public_key:">>,
     Lacking = read(Dir),
     ?assertMatch({_, _}, binary:match(notes(Lacking), Note)),
     ?assertMatch({_, _}, binary:match(notes(Lacking),
                                       <<"such a call fails; `--app ssl' adds them">>)),
     {ok, Whole} = whittle_read:read(Dir, (staged:options())#{add => [ssl]}),
-    ?assertEqual(nomatch, binary:match(notes(Whole), <<"of OTP calls">>)),
+    ?assertEqual(nomatch, binary:match(notes(Whole), <<"OTP's inets calls">>)),
     {0, Output} = run(Whole, [], Config),
     ?assertMatch({_, _}, binary:match(Output, <<"hello">>)),
     %% The chosen OTP may lack the application that its own application calls.
@@ -552,7 +552,7 @@ has_application(App) ->
     filelib:wildcard(atom_to_list(App) ++ "-*/ebin/*.app", Lib) =/= [].
 
 added(System) ->
-    case re:run(notes(System), "of OTP calls .* `--app (\\w+)'",
+    case re:run(notes(System), "OTP's [a-z_, ]+ calls .* `--app (\\w+)'",
                 [global, {capture, [1], binary}]) of
         {match, Found} -> Found;
         nomatch -> []

@@ -39,7 +39,7 @@ end_per_testcase(_, _) -> ok.
 %% The input
 
 nothing_there(Config) ->
-    refused(in("nothing", Config), no_such_path, "/nothing is not there: name an application"),
+    refused(in("nothing", Config), no_such_path, "/nothing does not exist: name an application"),
     refused("", no_such_path, "^the path is empty: name").
 
 %% The user's usual command packs the release, with and without compression.
@@ -61,7 +61,7 @@ mix_project(Config) ->
 
 no_escript(Config) ->
     File = made:file(in("text", Config), "just text"),
-    refused(File, no_escript, "which begins with #!").
+    refused(File, no_escript, "a file that begins with #!").
 
 escript_without_main(Config) ->
     Beam = made:beam("-module(nomain). -export([f/0]). f() -> ok."),
@@ -98,7 +98,7 @@ prebuilt_nif(Config) ->
                     {other, "-module(other). -export([f/0]). f() -> ok."}]),
     made:file(filename:join(Dir, "priv/lib/nif.so.1"), made:so()),
     refused(Dir, prebuilt_nif,
-            "application nif brings the shared object priv/lib/nif.so.1, loaded by nif; "
+            "application nif contains the shared object priv/lib/nif.so.1 \\(loaded by nif\\), and "
             "a static VM cannot load one: describe its sources with --native").
 
 %% No VM has these programs of OTP. The origin of the application does not matter.
@@ -108,13 +108,13 @@ absent_program(Config) ->
     source(Dir, "asks", "kernel, stdlib, odbc"),
     refused(Dir, missing_applications,
             "^application odbc, which asks needs, cannot work in one file \\(its program "
-            "odbcserver loads.*: take it out of `applications'$"),
+            "odbcserver loads.*: remove it from `applications'$"),
     Release = in("rel", Config),
     release(Release, erlang:system_info(version),
             "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
     [brought(Release, Name) || Name <- [kernel, stdlib, odbc]],
     refused(Release, unsupported_application,
-            "application odbc, which the release lists, cannot work .*: take it out of the "
+            "application odbc, which the release lists, cannot work .*: remove it from the "
             "release$").
 
 %% Whittle does not know this program of OTP, so the application may need it.
@@ -126,7 +126,7 @@ unknown_program(Config) ->
     [made:file(filename:join([Dir, "lib/os_mon-1/priv/bin", Name]), made:so())
      || Name <- ["memsup", "ferrule", "newsup"]],
     refused(Dir, absent_programs,
-            "application os_mon of OTP, .*runs programs that the VM of a built file does not have "
+            "application os_mon of OTP, .*runs programs that no output can contain "
             "\\(priv/bin/newsup\\)").
 
 brought(Release, Name) ->
@@ -178,8 +178,8 @@ missing_application(Config) ->
                                     "asked for \\(neither in the input nor in OTP [0-9]+\\), "
                                     "farther, "
                                     "which far needs .*, nobody_has_it, which asks, other need .*; "
-                                    "add asked, farther, nobody_has_it to the release, .* in "
-                                    "ERL_LIBS; or take them out of `applications'; or leave out "
+                                    "add asked, farther, nobody_has_it to the release, .* to "
+                                    "ERL_LIBS; or remove them from `applications'; or leave out "
                                     "--app asked$")),
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
@@ -204,7 +204,7 @@ absent_module(Config) ->
     Dir = made:app(in("gone", Config), gone, [{modules, [here, not_here]}],
                    [{here, "-module(here)."}]),
     refused(Dir, absent_modules,
-            "application gone lists modules that are not there \\(not_here\\)").
+            "application gone lists modules that do not exist \\(not_here\\)").
 
 unlisted_module(Config) ->
     Dir = made:app(in("more", Config), more, [{modules, [listed]}],
@@ -232,21 +232,21 @@ bad_app_file(Config) ->
          refused(Dir, Tag, Words)
      end || {Text, Tag, Words} <-
                 [{"{application, bad, [", bad_app_file, "bad.app: line 1: "},
-                 {"{application, bad}.", bad_app_file, "is no application term"},
+                 {"{application, bad}.", bad_app_file, "is not an application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, 1}]}.", bad_app_file,
-                  "`modules' is no list of atoms"},
-                 {"{application, bad, [x]}.", bad_app_file, "no pairs"},
+                  "`modules' is not a list of atoms"},
+                 {"{application, bad, [x]}.", bad_app_file, "not pairs"},
                  {"{application, bad, [{vsn, \"1\"}, {env, [a]}]}.", bad_app_file,
-                  "`env' is no list of pairs"},
+                  "`env' is not a list of pairs"},
                  {"{application, bad, [{vsn, \"1\"} | x]}.", bad_app_file,
-                  "is no application term"},
+                  "is not an application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,
-                  "`modules' is no list of atoms"},
+                  "`modules' is not a list of atoms"},
                  {"{application, bad, [{vsn, \"1\" ++ x}]}.", bad_app_file, "line 1"},
                  {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
                  {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
-                  "bad.app: `vsn' has a / in it; correct the file"}]],
+                  "bad.app: `vsn' contains a /; correct the file"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
     refused(Dir, several_app_files, "bad.app, ebin/second.app").
 
@@ -262,7 +262,7 @@ no_version_in_source(Config) ->
 
 absent_start_module(Config) ->
     Dir = made:app(in("st", Config), st, [{mod, {nomod, []}}], [{st, "-module(st)."}]),
-    refused(Dir, absent_start_module, "application st starts with module nomod .*not there"),
+    refused(Dir, absent_start_module, "application st starts with module nomod .*does not exist"),
     %% The module may belong to another application.
     made:app(Dir, st, [{mod, {supervisor, []}}], [{st, "-module(st)."}]),
     %% common_test would take minutes to print a whole system as the value of a case.
@@ -276,12 +276,12 @@ circular(Config) ->
     made:app(filename:join(Dir, "_build/default/lib/one"), one, [{applications, [two]}], []),
     made:app(filename:join(Dir, "_build/default/lib/two"), two, [{applications, [one]}], []),
     source(Dir, "top", "kernel, stdlib, one"),
-    refused(Dir, circular_applications, "need each other in a circle").
+    refused(Dir, circular_applications, "need each other in a cycle").
 
 unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
     refused(Dir, missing_applications,
-            "^application wx, which gui needs, cannot work .* wxWidgets\\): take it out of "
+            "^application wx, which gui needs, cannot work .* wxWidgets\\): remove it from "
             "`applications'$"),
     %% The error names the other applications too, even before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
@@ -303,9 +303,8 @@ unsupported(Config) ->
 %% Whittle does not build these applications of OTP. The check also works before there is an OTP.
 left_out(Config) ->
     Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
-    Words = "^Whittle does not build OTP's snmp, which manager needs: put it into the release, "
-            "name "
-        "the directory that holds it in ERL_LIBS, or take it out of `applications'$",
+    Words = "^Whittle does not build OTP's snmp, which manager needs: add it to the release, "
+        "add its parent directory to ERL_LIBS, or remove it from `applications'$",
     lacks(Dir, Words),
     Empty = no_applications(Config),
     {error, Error} = whittle_read:read(Dir, #{otp_lib => Empty}),
@@ -326,9 +325,9 @@ left_out(Config) ->
              [{manager, "-module(manager). -export([f/0]). f() -> snmpm:start()."}]),
     {ok, System} = whittle_read:read(Dir, #{otp_lib => Empty}),
     [#{notes := Notes}] = whittle_system:ledger(System),
-    ?assertEqual([<<"manager calls snmp, which no .app file asks for and which is not packed "
-                    "(manager calls snmpm:start/0): Whittle does not build OTP's snmp: put it into "
-                    "the release, or name the directory that holds it in ERL_LIBS and give `--app "
+    ?assertEqual([<<"manager calls snmp, which no .app file names, so it is not packed "
+                    "(manager calls snmpm:start/0): Whittle does not build OTP's snmp: add it to "
+                    "the release, or add its parent directory to ERL_LIBS and give `--app "
                     "snmp'">>],
                  [Note || Note <- Notes, binary:match(Note, <<"snmp">>) =/= nomatch]).
 
@@ -406,7 +405,7 @@ compiled_again(Config) ->
     [#{notes := [Note]}] = whittle_system:ledger(System),
     ?assertMatch({match, _},
                  re:run(Note, "^module again of again was compiled again by OTP ([0-9]+), because "
-                        "OTP \\1 no longer loads what an older compiler wrote$")),
+                        "OTP \\1 cannot load the code of the older compiler$")),
     {0, Output} = staged:run(System, staged:write(System, in("staged", Config)), []),
     ?assertMatch({_, _}, binary:match(Output, <<"again\n">>)).
 
@@ -449,9 +448,9 @@ other_otp(Config) ->
     {ok, #{vsn := Vsn, origin := #{kind := otp}}} = whittle_system:app(kernel, System),
     ?assertNotEqual("0.1", Vsn),
     [#{notes := Notes}] = whittle_system:ledger(System),
-    ?assertMatch([<<"the release was made for ERTS 1.2.3; this is ", _/binary>>,
-                  <<"kernel 0.1 gave way to ", _/binary>>,
-                  <<"stdlib 0.2 gave way to ", _/binary>>], Notes).
+    ?assertMatch([<<"the release was made for ERTS 1.2.3; the output has ERTS ", _/binary>>,
+                  <<"the chosen OTP's kernel ", _/binary>>,
+                  <<"the chosen OTP's stdlib ", _/binary>>], Notes).
 
 bad_release(Config) ->
     Dir = in("rel", Config),
@@ -460,24 +459,24 @@ bad_release(Config) ->
     ?assertMatch({error, {absent_applications, {[{nowhere, "2"}], Dir}}},
                  whittle_read:check_needs(Dir, #{otp => "29"})),
     release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}, {gone, \"3\"}]"),
-    refused(Dir, absent_applications, "chosen OTP \\(nowhere 2, gone 3\\): make"),
+    refused(Dir, absent_applications, "chosen OTP \\(nowhere 2, gone 3\\): build"),
     [begin
          release(Dir, "1.2.3", Apps),
          refused(Dir, bad_rel_file, Words)
-     end || {Apps, Words} <- [{"[kernel]", "lists what is no application"},
-                              {"[{kernel, v1}]", "lists what is no application"},
-                              {"[{kernel, \"1\"} | x]", "is no release term"}]],
+     end || {Apps, Words} <- [{"[kernel]", "lists a term that is not an application"},
+                              {"[{kernel, v1}]", "lists a term that is not an application"},
+                              {"[{kernel, \"1\"} | x]", "is not a release term"}]],
     made:file(filename:join(Dir, "releases/1/x.rel"),
               "{release, {x, \"1\"}, {erts, \"1\"}, []}."),
-    refused(Dir, bad_rel_file, "a name or a version that is no string"),
+    refused(Dir, bad_rel_file, "a name or a version that is not a string"),
     made:file(filename:join(Dir, "releases/1/x.rel"), "{release, x}."),
-    refused(Dir, bad_rel_file, "x.rel: is no release term"),
+    refused(Dir, bad_rel_file, "x.rel: is not a release term"),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/start.boot"), <<"garbage">>),
-    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     made:file(filename:join(Dir, "releases/1/start.boot"),
               term_to_binary({script, {"x", "1"}, nothing})),
-    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     [begin
          made:file(filename:join(Dir, "releases/start_erl.data"), Data),
          refused(Dir, bad_start_data, "does not say which version")
@@ -514,12 +513,12 @@ no_temporary(Config) ->
                        ["#!/usr/bin/env escript\n%% ", lists:duplicate(100000, $x),
                         "\nmain(_) -> ok.\n"]),
     in_temporary(in("none", Config), fun() ->
-        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): make")
+        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): free")
     end),
     small_disk:with("8k", fun(Disk) ->
         in_temporary(Disk, fun() ->
             refused(Script, no_temporary,
-                    "cannot be written \\(no space left on device\\): make room")
+                    "cannot be written \\(no space left on device\\): free space there")
         end),
         ?assertEqual({ok, []}, file:list_dir(Disk))
     end).
@@ -541,7 +540,7 @@ does_not_compile(Config) ->
     made:file(filename:join(Dir, "src/broken.erl"), "-module(broken).\nf( -> ok.\n"),
     refused(Dir, not_compiled, "does not compile.*broken.erl:2"),
     made:file(filename:join(Dir, "rebar.config"), ""),
-    refused(Dir, not_compiled, "rebar3 compile said.*broken.erl").
+    refused(Dir, not_compiled, "rebar3 compile printed.*broken.erl").
 
 not_fetched(Config) ->
     Dir = in("lacks", Config),
@@ -549,7 +548,7 @@ not_fetched(Config) ->
               "{application, lacks, [{vsn, \"1\"}, {applications, [nodep]}]}."),
     made:file(filename:join(Dir, "rebar.config"),
               "{deps, [{nodep, {git, \"https://localhost:1/nodep.git\", {tag, \"1\"}}}]}."),
-    refused(Dir, not_fetched, "run `rebar3 get-deps' in it .*said: Fetching nodep").
+    refused(Dir, not_fetched, "run `rebar3 get-deps' in it .*printed: Fetching nodep").
 
 %% priv may be a link, as in rebar3's layout, but not a link to a directory above it.
 link_loop(Config) ->
@@ -572,7 +571,7 @@ other_files(Config) ->
      end || {Name, Make, Words} <-
                 [{"dangling",
                   fun(Priv) -> file:make_symlink("nowhere", filename:join(Priv, "x")) end,
-                  "priv/x is a link that leads nowhere: remove it"},
+                  "priv/x is a link without a target: remove it"},
                  {"pipe", fun(Priv) ->
                                   "" = os:cmd("mkfifo '" ++ filename:join(Priv, "x") ++ "'"), ok
                           end,
@@ -587,7 +586,7 @@ other_files(Config) ->
 other_script(Config) ->
     File = made:file(in("bin/start", Config), "#!/bin/sh\nexec true\n"),
     refused(File, other_script,
-            "start is a script for /bin/sh, no escript: .* the release's dir").
+            "start is a script for /bin/sh, not an escript: .* the directory of a release").
 
 %% Whittle adds applications and modules with these names to an output, or `whittle trace' loads
 %% them.
@@ -646,7 +645,7 @@ large_settings(Config) ->
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     Env = filename:join(Dir, "releases/1/env.sh"),
     made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
-    refused(Dir, unreadable, "env.sh is larger than Whittle reads \\(docs/inputs.md has the "
+    refused(Dir, unreadable, "env.sh is larger than Whittle allows \\(docs/inputs.md has the "
             "limits\\): correct or remove it"),
     made:file(Env, "A=1\n"),
     {ok, System} = read(Dir),
@@ -671,12 +670,12 @@ bad_config(Config) ->
      end || {Text, Words} <- [{"[{a,", "line 1"}, {"", "not one list"}, {"{a, b}.", "not one list"},
                               {"[{a, b}].", "a,b"}, {"[{a, [b | c]}].", "b"},
                               {"[a | b].", "not one list"},
-                              {"[a].", "a is no \\{application, settings\\}"},
+                              {"[a].", "a is not of the form \\{application, settings\\}"},
                               {"[]. [].", "not one list"}]],
     made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
     {ok, {_, _, Notes}} =
         whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
-    ?assertEqual(["sys.config names further files, which have to be there at the start: more"],
+    ?assertEqual(["sys.config names further files, which must exist when the program starts: more"],
                  [lists:flatten(Note) || Note <- Notes]).
 
 %% Such names in an .app file would lead out of an output, or look like options.
@@ -687,32 +686,32 @@ odd_names(Config) ->
          refused(Dir, bad_app_file, Words)
      end || {Text, Words} <-
                 [{"'../../x', [{vsn, \"1\"}]",
-                  "the application's name `../../x' has a / in it; correct"},
+                  "the application's name `../../x' contains a /; correct"},
                  {"'-x', [{vsn, \"1\"}]", "`-x' begins with -"},
                  {"'.x', [{vsn, \"1\"}]", "`.x' begins with a dot"},
                  {"'', [{vsn, \"1\"}]", "`' is empty"},
-                 {"'a\\nb', [{vsn, \"1\"}]", "`a\\\\x{A}b' has a control character"},
+                 {"'a\\nb', [{vsn, \"1\"}]", "`a\\\\x{A}b' contains a control character"},
                  {"'a\\x{202E}b', [{vsn, \"1\"}]",
-                  "`a\\\\x{202E}b' has a format character in it, which is not seen"},
-                 {"other, [{vsn, \"1\"}]", "it is of the application other"},
+                  "`a\\\\x{202E}b' contains an invisible format character"},
+                 {"other, [{vsn, \"1\"}]", "it describes the application other"},
                  {"bad, [{vsn, \"..\"}]", "`vsn' begins with a dot"},
                  {"bad, [{vsn, \"-1\"}]", "`vsn' begins with -"},
-                 {"bad, [{vsn, \"1\\r2\"}]", "`vsn' has a control character in it"},
+                 {"bad, [{vsn, \"1\\r2\"}]", "`vsn' contains a control character"},
                  {"bad, [{vsn, \"1\"}, {modules, ['../m']}]",
-                  "the name `../m' in `modules' has a / in it"},
+                  "the name `../m' in `modules' contains a /"},
                  {"bad, [{vsn, \"1\"}, {applications, ['../a']}]",
-                  "the name `../a' in `applications' has a / in it"},
+                  "the name `../a' in `applications' contains a /"},
                  {"bad, [{vsn, \"1\"}, {included_applications, ['-']}]",
                   "in `included_applications' begins with -"}]],
     %% The same holds in source.
     made:file(in("l/src/l.app.src", Config), "{application, '../l', [{vsn, \"1\"}]}."),
-    refused(in("l", Config), bad_app_file, "the application's name `../l' has a / in it"),
+    refused(in("l", Config), bad_app_file, "the application's name `../l' contains a /"),
     Module = made:app(in("mod", Config), mod, [{modules, []}], []),
     made:file(filename:join(Module, "ebin/-m.beam"), made:beam("-module('-m').")),
     refused(Module, odd_name, "the module's name `-m' begins with -: rename it"),
     ok = file:delete(filename:join(Module, "ebin/-m.beam")),
     made:file(filename:join(Module, "ebin/m~cold.beam"), made:beam("-module('m~cold').")),
-    refused(Module, odd_name, "`m~cold' ends as names of Whittle's own modules do").
+    refused(Module, odd_name, "`m~cold' ends with ~cold, and Whittle makes modules of such names").
 
 odd_names_in_releases(Config) ->
     Dir = in("rel", Config),
@@ -720,21 +719,21 @@ odd_names_in_releases(Config) ->
          release(Dir, "1.2.3", Apps, Name, Vsn),
          refused(Dir, bad_rel_file, Words)
      end || {Apps, Name, Vsn, Words} <-
-                [{"[]", "../evil", "1", "x.rel: the release's name `../evil' has a / in it; make"},
-                 {"[]", "/etc/x", "1", "the release's name `/etc/x' has a / in it"},
+                [{"[]", "../evil", "1", "x.rel: the release's name `../evil' contains a /; build"},
+                 {"[]", "/etc/x", "1", "the release's name `/etc/x' contains a /"},
                  {"[]", "-o", "1", "the release's name `-o' begins with -"},
-                 {"[]", "x", "../../x", "the release's version `../../x' has a / in it"},
+                 {"[]", "x", "../../x", "the release's version `../../x' contains a /"},
                  {"[]", "x", "..", "the release's version `..' begins with a dot"},
                  {"[]", "x", "", "the release's version `' is empty"},
                  {"[{'../../x', \"1\"}]", "x", "1",
-                  "the application's name `../../x' has a / in it"},
-                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' has a / in it"}]
-                ++ [{"[]", [$x, Format, $y], "1", "y' has a format character in it"}
+                  "the application's name `../../x' contains a /"},
+                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' contains a /"}]
+                ++ [{"[]", [$x, Format, $y], "1", "y' contains an invisible format character"}
                     || Format <- [16#AD, 16#200B, 16#200F, 16#202A, 16#202E, 16#2060, 16#2064,
                                   16#2066, 16#206F, 16#FEFF, 16#E0020]]],
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/start_erl.data"), "1.2.3 ../x\n"),
-    refused(Dir, bad_rel_file, "start_erl.data: the version `../x' has a / in it").
+    refused(Dir, bad_rel_file, "start_erl.data: the version `../x' contains a /").
 
 odd_names_in_escripts(Config) ->
     Main = "-export([main/1]). main(_) -> ok.",
@@ -745,16 +744,16 @@ odd_names_in_escripts(Config) ->
     Outside = filename:join(os:getenv("TMPDIR", "/tmp"), "whittle_outside"),
     Leads = made:file(in("leads", Config), ["#!/usr/bin/env escript\n"
                                             "-module('../whittle_outside').\n", Main]),
-    refused(Leads, odd_name, "the module's name `../whittle_outside' has a / in it"),
+    refused(Leads, odd_name, "the module's name `../whittle_outside' contains a /"),
     ?assertEqual([], filelib:wildcard(Outside ++ "*")),
     Beam = in("beam", Config),
     ok = escript:create(Beam, [shebang, {beam, made:beam("-module('../x'). " ++ Main)}]),
-    refused(Beam, odd_name, "the module's name `../x' has a / in it"),
+    refused(Beam, odd_name, "the module's name `../x' contains a /"),
     Flags = in("flags", Config),
     ok = escript:create(Flags, [shebang, {emu_args, "-escript main ../x"},
                                 {archive, [{"a/ebin/a.beam", made:beam("-module(a). " ++ Main)}],
                                  []}]),
-    refused(Flags, odd_name, "the main module's name `../x' has a / in it").
+    refused(Flags, odd_name, "the main module's name `../x' contains a /").
 
 %% Files may have any names, but a list with one file per line must stay intact.
 odd_files(Config) ->
@@ -764,11 +763,11 @@ odd_files(Config) ->
     {ok, #{files := Files}} = whittle_system:app(files, System),
     ?assertEqual([<<"priv/.well-known/-x">>], maps:keys(Files)),
     made:file(filename:join(Dir, "priv/a\nb"), ""),
-    refused(Dir, unreadable, "priv/a.x{A}b has a control character in it: rename the file"),
+    refused(Dir, unreadable, "priv/a.x{A}b contains a control character: rename the file"),
     Release = in("rel", Config),
     release(Release, "1.2.3", "[]"),
     made:file(filename:join(Release, "releases/1/a\nb"), ""),
-    refused(Release, unreadable, "releases/1/a.x{A}b has a control character in it").
+    refused(Release, unreadable, "releases/1/a.x{A}b contains a control character").
 
 %% The reader checks the claims of an archive before the data can fill the memory.
 archives(Config) ->
@@ -784,10 +783,10 @@ archives(Config) ->
     {ok, _} = read(Script([{"a/b/", <<>>}, {"c", <<>>}])),
     [refused(Script(Files), bad_archive, Words)
      || {Files, Words} <-
-            [{[{"x", <<>>}, {"x/y", <<>>}], "arc holds x as a file and as a directory: make"},
-             {[{"../x", <<>>}], "arc holds the path `../x', which has the name .. in it"},
-             {[{"ABSOLUTE", <<>>}], "arc holds the path `/BSOLUTE', which has an empty name in it"},
-             {[{"a\nb", <<>>}], "holds the path `a.x{A}b', which has a control character"},
+            [{[{"x", <<>>}, {"x/y", <<>>}], "arc holds x as a file and as a directory: build"},
+             {[{"../x", <<>>}], "arc holds the path `../x', which contains the name .."},
+             {[{"ABSOLUTE", <<>>}], "arc holds the path `/BSOLUTE', which contains an empty name"},
+             {[{"a\nb", <<>>}], "holds the path `a.x{A}b', which contains a control character"},
              {[{"x", <<"1">>}, {"x", <<"2">>}], "arc holds the path x twice"},
              {[{integer_to_list(N), <<0:(100 bsl 23)>>} || N <- [1, 2, 3]],
               "inflates to more than 256 MB"}]],
@@ -808,17 +807,17 @@ boot_that_inflates(Config) ->
     Zeros = [zlib:deflate(Z, Part) || Part <- lists:duplicate(3 * 64, <<0:(16 bsl 23)>>)],
     Bomb = [<<131, 80, (3 bsl 30):32>>, Zeros, zlib:deflate(Z, [], finish)],
     made:file(Boot, iolist_to_binary(Bomb)),
-    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     %% The data claims to be small.
     [<<Head:2/binary, _:32, Rest/binary>>] = [iolist_to_binary(Bomb)],
     made:file(Boot, <<Head/binary, 100:32, Rest/binary>>),
-    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     made:file(Boot, Term),
     {ok, _} = read(Dir),
     %% The script has more names than the VM has room for.
     Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 900_000)],
     made:file(Boot, iolist_to_binary([<<131, 108, 900_001:32>>, Names, 106])),
-    refused(Dir, bad_own_boot, "start.boot is no boot file"),
+    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").
@@ -832,7 +831,7 @@ large_files(Config) ->
                     ok = file:truncate(Fd),
                     ok = file:close(Fd),
                     refused(Path, unreadable,
-                            Named ++ " is larger than Whittle reads \\(docs/inputs.md has the "
+                            Named ++ " is larger than Whittle allows \\(docs/inputs.md has the "
                             "limits\\): correct or remove it"),
                     ok = file:write_file(File, Before)
             end,
@@ -871,7 +870,7 @@ deep_files(Config) ->
 unlisted_directory(Config) ->
     Dir = made:app(in("closed", Config), closed, [], []),
     made:file(filename:join(Dir, "priv"), "text"),
-    refused(Dir, unreadable, "priv is a file, and a directory has that name"),
+    refused(Dir, unreadable, "priv is a file, and a directory has the same name"),
     ok = file:delete(filename:join(Dir, "priv")),
     made:file(filename:join(Dir, "priv/below/file"), "text"),
     Below = filename:join(Dir, "priv/below"),

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs a command for as long as whoever started us is there.
+# Runs a command, and ends it when the process that started this script ends.
 #
 # usage: guard.sh COMMAND [ARGUMENT...]   (as the leader of a process group)
 #
-# Our standard input is a pipe that its writer never writes to: that it ends
-# means that the writer is gone, by Ctrl-C, by a kill or by a crash, and then the
-# whole process group goes too. The exit code is the command's.
+# Standard input is a pipe to which the starter never writes. The pipe closes when the starter ends,
+# by Ctrl-C, by a kill or by a crash. Then this script kills the whole process group. The exit code
+# is that of the command.
 exec 3<&0
 "$@" </dev/null 3<&- &
 command=$!

@@ -21,14 +21,14 @@ check(Name) ->
     case unicode:characters_to_binary(Name) of
         Bytes when is_binary(Bytes) ->
             case {binary:match(Bytes, <<"/">>), Bytes} of
-                {{_, _}, _} -> {error, "has a / in it"};
+                {{_, _}, _} -> {error, "contains a /"};
                 {nomatch, <<$-, _/binary>>} -> {error, "begins with -"};
                 {nomatch, <<$., _/binary>>} -> {error, "begins with a dot"};
                 {nomatch, <<>>} -> {error, "is empty"};
                 {nomatch, _} -> check_part(Bytes)
             end;
         _ ->
-            {error, "is no text"}
+            {error, "is not text"}
     end.
 
 %% @doc Checks that a path stays below the directory where it begins. The path consists of names
@@ -59,16 +59,16 @@ printable(Text) ->
 
 %% Internal
 
-check_part(<<>>) -> {error, "has an empty name in it"};
-check_part(<<".">>) -> {error, "has the name . in it"};
-check_part(<<"..">>) -> {error, "has the name .. in it"};
+check_part(<<>>) -> {error, "contains an empty name"};
+check_part(<<".">>) -> {error, "contains the name ."};
+check_part(<<"..">>) -> {error, "contains the name .."};
 check_part(Bytes) when byte_size(Bytes) > ?LONGEST -> {error, "is longer than 255 bytes"};
 check_part(Bytes) ->
     case unicode:characters_to_list(Bytes) of
         Chars when is_list(Chars) ->
             case {lists:any(fun is_control/1, Chars), lists:any(fun is_format/1, Chars)} of
-                {true, _} -> {error, "has a control character in it"};
-                {false, true} -> {error, "has a format character in it, which is not seen"};
+                {true, _} -> {error, "contains a control character"};
+                {false, true} -> {error, "contains an invisible format character"};
                 {false, false} -> ok
             end;
         _ -> {error, "is not UTF-8"}

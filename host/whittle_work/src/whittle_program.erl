@@ -110,7 +110,7 @@ filtered(Port, Limit, Size, Parts) ->
             filtered(Port, Limit, Size + byte_size(Part), [Part | Parts]);
         {Port, {data, _}} ->
             ok = close(Port),
-            {error, {1, <<"more bytes than were promised">>}};
+            {error, {1, <<"the output has more bytes than expected">>}};
         {Port, {exit_status, 0}} ->
             {ok, iolist_to_binary(lists:reverse(Parts))};
         {Port, {exit_status, Code}} ->

@@ -39,8 +39,8 @@ begins(Bytes, Within) ->
 %% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
 -spec too_many_names() -> unicode:chardata().
 too_many_names() ->
-    io_lib:format("it has more different names than whittle can read (it has room for ~b atoms, a "
-                  "fourth of them in reserve); shorten the file", [erlang:system_info(atom_limit)]).
+    io_lib:format("it has more different names than whittle has atoms for (~b, a quarter of them "
+                  "in reserve); shorten the file", [erlang:system_info(atom_limit)]).
 
 %% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
 %% that encoding or if the text is not valid UTF-8.
@@ -75,10 +75,10 @@ terms(Text, Line, Terms) ->
         {done, {ok, Tokens, Next}, Rest} ->
             case erl_parse:parse_term(Tokens) of
                 {ok, Term} -> terms(Rest, Next, [Term | Terms]);
-                {error, Error} -> {error, words(Error)}
+                {error, Error} -> {error, message(Error)}
             end;
         {done, {eof, _}, _} -> {ok, lists:reverse(Terms)};
-        {done, {error, Error, _}, _} -> {error, words(Error)};
+        {done, {error, Error, _}, _} -> {error, message(Error)};
         {more, _} when Text =:= eof -> {ok, lists:reverse(Terms)};
         {more, Continuation} -> last_terms(Continuation, Line, Terms)
     end.
@@ -90,14 +90,15 @@ last_terms(Continuation, Line, Terms) ->
         {done, {ok, Tokens, _}, _} ->
             case erl_parse:parse_term(Tokens) of
                 {ok, Term} -> {ok, lists:reverse([Term | Terms])};
-                {error, Error} -> {error, words(Error)}
+                {error, Error} -> {error, message(Error)}
             end;
-        {done, {error, Error, _}, _} -> {error, words(Error)}
+        {done, {error, Error, _}, _} -> {error, message(Error)}
     end.
 
-words({Line, erl_parse, [_, []]}) ->
-    io_lib:format("line ~w: the text ends within a term; each ends with a dot", [line(Line)]);
-words({Line, Module, Error}) ->
+message({Line, erl_parse, [_, []]}) ->
+    io_lib:format("line ~w: the text ends inside a term; end every term with a full stop",
+                  [line(Line)]);
+message({Line, Module, Error}) ->
     io_lib:format("line ~w: ~ts", [line(Line), Module:format_error(Error)]).
 
 line({Line, _}) -> Line;

@@ -220,7 +220,7 @@ index_is_right(_) ->
                                     V * Slack > whittle_counters_scale:upper(Schema, I - 1))
                    end), 20000).
 
-%% Sizes of all magnitudes, and the powers of two with their neighbors.
+%% Sizes of all magnitudes, and the powers of two with their neighbours.
 value() ->
     oneof([?LET({E, R}, {range(0, 58), range(0, 1 bsl 58)}, (1 bsl E) + R rem (1 bsl E)),
            ?LET({E, D}, {range(1, 58), range(-1, 1)}, max(1, (1 bsl E) + D)),

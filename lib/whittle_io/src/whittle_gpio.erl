@@ -31,7 +31,7 @@
 %% stay in the kernel. The kernel keeps `event_buffer' of them (default 16 for each line, 1024 at
 %% most) and drops the oldest. The request finds dropped events by gaps in the sequence numbers.
 %% `gpio_lost' reports them, and {@link stats/1} counts them. So the memory has a bound for any
-%% behavior of the lines.
+%% behaviour of the lines.
 %%
 %% == Errors ==
 %% `{error, Posix}' has these reasons:

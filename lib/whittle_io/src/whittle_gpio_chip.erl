@@ -80,23 +80,23 @@ path(Chip) ->
     Text = whittle_gpio_config:text(Chip),
     case {binary:match(Text, <<"/">>), Text} of
         {nomatch, <<"gpiochip", _/binary>>} -> path(<<"/dev/", Text/binary>>);
-        {nomatch, _} -> labeled(Text);
+        {nomatch, _} -> labelled(Text);
         {_, _} when byte_size(Text) > ?PATH_MAX -> {error, enametoolong};
         {_, _} -> {ok, Text}
     end.
 
-labeled(Label) ->
+labelled(Label) ->
     case all() of
-        {ok, Paths} -> labeled(Label, Paths);
+        {ok, Paths} -> labelled(Label, Paths);
         Error -> Error
     end.
 
-labeled(_, []) ->
+labelled(_, []) ->
     {error, enoent};
-labeled(Label, [Path | Paths]) ->
+labelled(Label, [Path | Paths]) ->
     case whittle_gpio_nif:chip(Path) of
         {ok, {_, Label, _}} -> {ok, Path};
-        _ -> labeled(Label, Paths)
+        _ -> labelled(Label, Paths)
     end.
 
 %% Gives the offsets of lines. The function asks the chip for names only if the list has a name.

@@ -155,7 +155,7 @@ misuse(Config) ->
     Chip = chip(Config),
     [?assertMatch({error, {bad_option, _}}, whittle_gpio:request(Chip, Lines, Options))
      || {Lines, Options} <-
-            [{[0], #{direction => sideways}}, {[0], #{color => red}}, {[0], #{value => 2}},
+            [{[0], #{direction => sideways}}, {[0], #{colour => red}}, {[0], #{value => 2}},
              {[0], #{debounce => -1}}, {[0], #{consumer => lists:duplicate(32, $x)}},
              {[0], #{backlog => 0}}, {[0], #{active => 0}}, {[{0, #{active => true}}], #{}},
              {[-1], #{}}, {[0 | 1], #{}}, {[led], #{}}, {["a\0b"], #{}}, {[[led]], #{}},

@@ -13,7 +13,7 @@
  *   69       has the name of line 0
  * "/dev/loopback/denied" may not be opened, and "/dev/loopback/none" is not there.
  *
- * What is modeled, as drivers/gpio/gpiolib-cdev.c does it: which flags go together, who
+ * What is modelled, as drivers/gpio/gpiolib-cdev.c does it: which flags go together, who
  * holds a line, direction, value, active_low, edges, debounce (an edge counts when the
  * level has been there for the period), the queue of events (the eldest goes when it is
  * full) and both numbers, the watch of lines with its queue of 32 (the newest goes).

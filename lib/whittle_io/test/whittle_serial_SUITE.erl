@@ -121,7 +121,7 @@ setopts_getopts(Config) ->
     ?assertEqual({57600, 57600}, Rates),
     ?assertEqual({error, {bad_option, {exclusive, false}}},
                  whittle_serial:setopts(Port, [{exclusive, false}])),
-    ?assertEqual({error, {bad_option, color}}, whittle_serial:getopts(Port, [rate, color])).
+    ?assertEqual({error, {bad_option, colour}}, whittle_serial:getopts(Port, [rate, colour])).
 
 %%% floods: numbered words both ways at once
 

@@ -73,7 +73,7 @@ bad_options(Config) ->
            {bits, 9}, {parity, yes}, {stop_bits, 3}, {flow, both}, {active, 40000},
            {active, sometimes}, {packet, 3}, {packet_size, 0}, {mode, text},
            {inter_byte_timeout, 0}, {exclusive, 1}, {buffer, 0}, {send_timeout, -1},
-           {linger, infinity}, {color, red}, color, {}],
+           {linger, infinity}, {colour, red}, colour, {}],
     [?assertEqual({error, {bad_option, Option}}, whittle_serial:open(path(Config), [Option]))
      || Option <- Bad],
     ?assertEqual({error, {bad_option, x}}, whittle_serial:open(path(Config), x)),

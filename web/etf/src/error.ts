@@ -96,7 +96,7 @@ export function kindName(value: unknown): string {
 
 /**
  * @internal Escapes text for messages as Erlang does (`x`) or as JavaScript does (`u`). Otherwise a
- * line, a color or a direction in the text could pass for a part of the message.
+ * line, a colour or a direction in the text could pass for a part of the message.
  */
 export function escaped(text: string, as = "x"): string {
     return text.replace(

@@ -1,6 +1,6 @@
 /**
  * Shapes: the sequences of map keys that were met, as a tree. Maps of one kind come with the
- * same keys in the same order, so a key is recognized by comparing its bytes with those that
+ * same keys in the same order, so a key is recognised by comparing its bytes with those that
  * followed last time, and is neither decoded nor checked for being a duplicate again.
  *
  * The tree is bounded, since who writes the input also chooses the keys: at most {@link MAX_KEYS}

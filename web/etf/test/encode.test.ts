@@ -377,7 +377,7 @@ test("options and values of another kind are told in words", () => {
     fails(() => encode(Int8Array.of(1) as never), "Int8Array is not a term");
 });
 
-test("what stands in a message cannot pass for a line or a color of its own", () => {
+test("what stands in a message cannot pass for a line or a colour of its own", () => {
     for (const [name, shown] of [
         ["a\nb", "'a\\x{a}b'"],
         ["\x1b[31m", "'\\x{1b}[31m'"],

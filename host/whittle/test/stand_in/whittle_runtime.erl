@@ -5,7 +5,7 @@
 
 -export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0,
          default_target/0, otps/0, default_otp/0,
-         format_error/1, last_words/1, cached/1, uncache/2, reading/2, alone/2]).
+         format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -74,7 +74,7 @@ suites(_, _) -> {error, no_source()}.
 
 format_error(Reason) -> whittle_runtime_error:format(Reason).
 
-last_words(Reason) -> whittle_runtime_error:last_words(Reason).
+step_output(Reason) -> whittle_runtime_error:step_output(Reason).
 
 cached(Options) -> whittle_cache_clean:entries(Options).
 
