@@ -23,7 +23,9 @@ run(#{arguments := [Out | Arguments]}) ->
     whittle_work:steps([fun(_) -> target(Out) end,
                         fun(Target) -> executable(Out, Target) end,
                         fun(Target) -> emulator(Target, Out) end,
-                        fun(Emulator) -> start(Emulator ++ [filename:absname(Out) | Arguments]) end]).
+                        fun(Emulator) ->
+                                start(Emulator ++ [filename:absname(Out) | Arguments])
+                        end]).
 
 target(Out) ->
     case whittle_pack:target(Out) of

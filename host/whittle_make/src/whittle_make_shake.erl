@@ -151,7 +151,8 @@ format_error({needs_load, Option}) ->
      "the program must be able to load what the recorded run did not call: set `missing' to "
      "`load'"];
 format_error({unreadable, {Option, File, eftype}}) ->
-    [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --", atom_to_list(Option)];
+    [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
+     atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->
     [File, " is larger than the 64 MB that whittle reads: check the path given to --",
      atom_to_list(Option)];
