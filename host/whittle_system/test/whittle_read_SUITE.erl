@@ -471,8 +471,8 @@ called_applications(Config) ->
     ?assertEqual(nomatch, binary:match(notes(System), <<"--app wx">>)),
     Said = fun(App, Call) ->
                    iolist_to_binary(["top calls ", App, ", which no .app file names, so Whittle "
-                                     "does not pack it (top_a calls ", Call, ", and 2 other modules): "
-                                     "`--app ", App, "' adds it\n"])
+                                     "does not pack it (top_a calls ", Call, ", and 2 other "
+                                     "modules): `--app ", App, "' adds it\n"])
            end,
     [?assertMatch({App, {_, _}}, {App, binary:match(notes(System), Said(App, Call))})
      || {App, Call} <- [{"deps", "in_deps:f/0"}, {"far", "in_libs:f/0"},

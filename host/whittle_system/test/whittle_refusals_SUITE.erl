@@ -285,8 +285,8 @@ unsupported(Config) ->
             "`applications'$"),
     %% The error names the other applications too, even before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
-    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(is neither .*\\), nosuch2, "
-        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
+    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(is neither .*\\), "
+        "nosuch2, which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
         "machine's "
         "wxWidgets\\); add nosuch1, nosuch2 to the release",
     refused(Dir, missing_applications, All),
