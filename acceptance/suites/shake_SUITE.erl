@@ -147,8 +147,8 @@ said(Program, Name, Config) ->
 
 direct_calls_are_not_off(Config) ->
     [?assertEqual({1, iolist_to_binary(["whittle: the feature ", Feature, " cannot be off: ", Name,
-                                        ":main/1 uses it (", What, "); remove it from "
-                                        "--feature\n"])},
+                                        ":main/1 uses it (", What, "); remove -", Feature,
+                                        " from --feature\n"])},
                   refused(escript(Name, [["main(_) -> ", Call]], Config),
                           ["--data", "none", "--feature", "-" ++ Feature], Config))
      || {Name, Call, Feature, What} <-
@@ -167,9 +167,9 @@ why_in(Config) ->
     {0, Text} = running:whittle(["why", Hello, "hello:start/2"]),
     %% This is the path of the calls, and not two names that appear anywhere.
     ?assertMatch(<<"hello:start/2 is kept\n"
-                   "  may be called by application_master:start_it_old/4, which calls this "
-                   "function "
-                   "name in a variable module; the application hello mentions the module\n"
+                   "  may be called by application_master:start_it_old/4, which calls a "
+                   "function of this name in a module that it chooses while it runs; the "
+                   "application hello mentions the module\n"
                    "  called by application_master:start_it/4\n", _/binary>>, Text),
     ?assertMatch({match, _}, re:run(Text, "\n  called by the boot script\n\n$")),
     ?assert(length(binary:split(Text, <<"\n">>, [global])) < 16),
@@ -185,9 +185,11 @@ why_cut(Config) ->
     {0, Peer} = running:whittle(["why", Hello, "peer:supervision_child_spec/0"]),
     ?assertEqual(<<"peer:supervision_child_spec/0 was removed\n"
                    "  the feature peer is off: called by kernel:init/1\n\n">>, Peer),
-    ?assertEqual({1, <<"whittle: the input had no function nobody:f/1: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input of the build had no function nobody:f/1: correct the "
+                       "name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: the input had no module nobody: correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input of the build had no module nobody: correct the "
+                       "name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
     [?assertMatch({1, {_, _}}, {Exit, binary:match(Json, Code)})
      || {Name, Code} <- [{"nobody:f/1", <<"\"code\":\"no_such_function\"">>},
@@ -324,7 +326,7 @@ costs_of_dynamic_calls(Config) ->
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
-                                    "\"closed_by\":\"declared already, or remove costly\"")).
+                                    "\"closed_by\":\"--data is already given, or remove costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->
@@ -342,18 +344,23 @@ control_is_removed(Config) ->
 
 dynamic_calls(Config) ->
     ?assertEqual(
-       {1, <<"whittle: other nodes may call any function that is exported (distribution is on): "
-             "declare them with --remote M[:F[/A]],... or --remote none\n">>},
+       {1, <<"whittle: the build cannot tell which functions to keep, because other nodes may call "
+             "any exported function (distribution is on): name them with --remote "
+             "M[:F[/A]],..., or give --remote none if there are none\n">>},
        refused(running:example("relay"), [], Config)),
     ?assertEqual(
-       {1, <<"whittle: atoms that the program makes from text may name any module or function "
-             "(faults:names/0): declare them with --atoms M[:F[/A]],... or --atoms none\n">>},
+       {1, <<"whittle: the build cannot tell which functions to keep, because atoms that the "
+             "program "
+             "makes from text may name any module or function (faults:names/0): name them with "
+             "--atoms M[:F[/A]],..., or give --atoms none if there are none\n">>},
        refused(running:fixture("faults"), [], Config)),
     Declared = ["--data", "none", "--atoms", "cut_checks"],
     ?assertEqual(
-       {1, <<"whittle: code that the program loads while it runs may call any function "
-             "(cut_checks:funs/1, cut_checks:loops/1, cut_checks:purging/1 and 1 more): declare "
-             "them with --code M[:F[/A]],... or --code none\n">>},
+       {1, <<"whittle: the build cannot tell which functions to keep, because code that the "
+             "program "
+             "loads while it runs may call any function (cut_checks:funs/1, cut_checks:loops/1, "
+             "cut_checks:purging/1 and 1 more): name them with --code M[:F[/A]],..., or give "
+             "--code none if there are none\n">>},
        refused(running:fixture("cut"), Declared, Config)).
 
 %% One error lists all dynamic calls, with the words that declare them all.
@@ -366,8 +373,9 @@ all_dynamic_calls(Config) ->
              "(all_calls:main/1)\n"
              "code that the program loads while it runs may call any function "
              "(all_calls:main/1)\n"
-             "whittle: dynamic calls are not declared: declare them with --data none --atoms none "
-             "--code none, or list the functions as M[:F[/A]],... instead of `none'\n">>},
+             "whittle: the build cannot tell which functions these calls need: give --data none "
+             "--atoms none --code none, or name the functions as M[:F[/A]],... instead of "
+             "`none'\n">>},
        refused(Source, [], Config)),
     running:build(Source, out("all_calls", Config),
                   functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).
@@ -379,13 +387,13 @@ who_asks(Config) ->
     {0, Said} = running:whittle(Build),
     ?assertMatch({match, _}, re:run(Said, "\nnote: the program asks which functions or modules "
                                           "exist \\(cut_checks:infos/1, .*\\): the answers do "
-                                          "not contain removed functions; name the functions "
-                                          "that they must contain with --keep FILE")).
+                                          "not contain removed functions; if they must contain "
+                                          "some, name these with --keep FILE")).
 
 feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
     ?assertEqual(<<"whittle: the feature pg cannot be off: relay_sup:init/1 uses it "
-                   "(pg); remove it from --feature\n">>, Line).
+                   "(pg); remove -pg from --feature\n">>, Line).
 
 keep(Config) ->
     File = out("keep", Config),

@@ -390,8 +390,8 @@ own_in_another_version(Config) ->
 old_file(Config) ->
     File = out("old.trace", Config),
     ok = file:write_file(File, "whittle evidence 1\n"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", File, " is of another version of whittle (1): "
-                                       "record it again with `whittle trace'\n"])},
+    ?assertEqual({1, iolist_to_binary(["whittle: ", File, " has the format of another version of "
+                                       "whittle (1): record it again with `whittle trace'\n"])},
                  build("old", ["--evidence", File], Config)).
 
 bad_evidence(Config) ->
@@ -413,9 +413,11 @@ bad_evidence(Config) ->
 bad_words(Config) ->
     [?assertEqual({2, iolist_to_binary(["whittle: ", Line, $\n])},
                   running:whittle(["build", example(), "-o", out("words", Config) | Words]))
-     || {Words, Line} <- [{["--evidence", "x"], "--evidence needs --shake"},
+     || {Words, Line} <- [{["--evidence", "x"],
+                           "--evidence has no effect without --shake: add --shake functions"},
                           {["--shake", "functions", "--seen", "keep"],
-                           "--seen needs --evidence FILE"}]].
+                           "--seen has no effect without a recording: name one with "
+                           "--evidence FILE"}]].
 
 %% Internal functions
 
@@ -433,7 +435,8 @@ release(Erl) ->
 
 %% Returns the command's message for a VM that it cannot record.
 nothing(File, Erl) ->
-    iolist_to_binary(["whittle: nothing was recorded, so whittle did not write ", File, ": the "
+    iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
+                      "", File, ": the "
                       "command started no Erlang VM of OTP ", release(Erl), " or newer that "
                       "reads flags from the environment; name a command that does\n"]).
 

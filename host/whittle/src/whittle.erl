@@ -84,8 +84,9 @@ finish(Code, standard_io, Text) ->
         ok ->
             halt(Code);
         {error, Reason} ->
-            finish(1, standard_error, ["whittle: the result cannot be written to standard output (",
-                                       file:format_error(Reason), "): free space there\n"])
+            finish(1, standard_error, ["whittle: cannot write the result to standard output (",
+                                       file:format_error(Reason),
+                                       "): free space there, or write it to another file\n"])
     end.
 
 %% Prints a text to stdout. OTP's own process for stdout does not report a failed write. This

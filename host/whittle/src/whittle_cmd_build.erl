@@ -31,18 +31,18 @@ command() ->
              default => fun() -> exe end,
              help => "exe: one file; dir: a directory with the files unpacked"},
            #{name => keep_include, long => "keep-include",
-             help => "keep include files (default: only if the system has the compiler)"},
+             help => "keep include files (default: only if the output contains the compiler)"},
            #{name => keep_attributes, long => "keep-attributes",
              help => "keep the attributes of modules (default: only if a module reads them)"},
            #{name => shake, long => "shake", value => "UNIT",
              one_of => fun() -> [none, modules, functions] end,
              default => fun() -> none end,
-             help => "tree shaking: separate the modules or functions that the program cannot "
-                    "reach"},
+             help => "tree shaking: find the modules or functions that the program cannot reach; "
+                    "--missing sets what happens to them"},
            #{name => missing, long => "missing", value => "WAY",
              one_of => fun() -> [load, crash] end,
-             help => "load: keep unreachable code in the file, and load it when it is called "
-                    "(default); crash: remove it, so that a call raises undef"},
+             help => "load: keep unreachable code in the file, and load it when something calls "
+                    "it (default); crash: remove it, so that a call raises undef"},
            #{name => feature, long => "feature", value => "+X,-Y",
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
@@ -55,30 +55,31 @@ command() ->
              help => "a recording of `whittle trace'; --seen sets how the build uses it"},
            #{name => seen, long => "seen", value => "WAY",
              one_of => fun() -> [refuse, keep, only] end,
-             help => "how to use the recording: refuse: fail if the build would remove a recorded "
-                     "function; keep: keep the recorded functions; only: keep only these in "
-                     "memory, and load all others when they are called"},
+             help => "how to use the recording; refuse: fail if the build would remove a recorded "
+                     "function (default with --missing crash); keep: keep the recorded "
+                     "functions (default with --missing load); only: keep only these in "
+                     "memory, and load each other function when something calls it"},
            #{name => remote, long => "remote", value => "NAMES",
-             help => "functions that other nodes call, separated by commas; or none"},
+             help => "the functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",
-             help => "functions whose names the program reads from data (binary_to_term, "
+             help => "the functions whose names the program reads from data (binary_to_term, "
                     "file:consult), separated by commas; or none"},
            #{name => atoms, long => "atoms", value => "NAMES",
-             help => "functions whose names the program makes from text (list_to_atom), "
+             help => "the functions whose names the program makes from text (list_to_atom), "
                     "separated by commas; or none"},
            #{name => code, long => "code", value => "NAMES",
-             help => "functions that modules call which the program loads later "
-                    "(code:load_binary), separated by commas; or none"},
+             help => "the functions that plugins and upgrades call (code that the program loads "
+                    "while it runs: code:load_binary), separated by commas; or none"},
            #{name => native, long => "native", value => "FILES", list => true,
-             help => "files that describe NIFs and drivers to link in, separated by commas "
-                     "(docs/natives.md)"},
+             help => "link in the NIFs and drivers that these files describe (docs/natives.md); "
+                     "commas separate the files"},
            #{name => app, long => "app", value => "NAME", many => true,
              help => "pack this application too, with the applications that it needs; you can "
                      "repeat this option"},
            #{name => no_outside_links, long => "no-outside-links",
              help => "refuse symbolic links that point outside the input"},
            #{name => ca_certs, long => "ca-certs", value => "FILE",
-             help => "CA certificates in PEM form, for machines without /etc/ssl"},
+             help => "pack the CA certificates in this PEM file, for machines without /etc/ssl"},
            whittle_command_line:json()]}.
 
 %% @doc Builds an output.

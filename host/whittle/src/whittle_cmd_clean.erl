@@ -12,7 +12,7 @@ command() ->
       help => "list or remove the contents of the VM cache",
       options => [#{name => kind, long => "kind", value => "KIND",
                     one_of => fun() -> [vm, part, otp, source, work, log] end,
-                    help => "list or remove this kind only"},
+                    help => "list or remove this kind only; docs/runtime.md explains the kinds"},
                   #{name => older_than, long => "older-than", value => "AGE",
                     help => "list or remove only entries that are at least this old: 12h, "
                             "30d or 4w (hours, days or weeks)"},
@@ -96,7 +96,7 @@ says(_) -> "".
 closing(Entries, #{yes := true}) ->
     ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
-    ["nothing was removed; `whittle clean --yes' with the same options removes ",
+    ["whittle removed nothing; `whittle clean --yes' with the same options removes ",
      whittle_number:text(sum(kept, Entries)), " bytes\n"].
 
 sum(What, Entries) ->

@@ -89,7 +89,7 @@ collect(Dir, Out) ->
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
             whittle_recording:remove(Dir),
-            whittle_failure:work(["nothing was recorded, so whittle did not write ", Out,
+            whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
                                   ": the command started no Erlang VM of OTP ",
                                   erlang:system_info(otp_release), " or newer that reads flags "
                                   "from the environment; name a command that does"]);
@@ -134,7 +134,7 @@ write(Out, Dir, Bytes) ->
                     whittle_failure:work([cannot_write(Error), "; the recording is in ", Instead,
                                           ": move it"]);
                 {error, _} ->
-                    whittle_failure:work([cannot_write(Error), "; the data of the VMs is in ", Dir,
+                    whittle_failure:work([cannot_write(Error), "; the recorded data is in ", Dir,
                                           ": free space, and record again"])
             end
     end.

@@ -27,7 +27,7 @@ run(#{arguments := [Out, Text]}) ->
             case whittle_shake_saved:why(Name, Plan) of
                 [] ->
                     {Kind, Code} = kind(Name),
-                    whittle_failure:work(Code, ["the input had no ", Kind, $\s, Text,
+                    whittle_failure:work(Code, ["the input of the build had no ", Kind, $\s, Text,
                                                 ": correct the name"]);
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
@@ -94,12 +94,12 @@ gone(whole) -> " is loaded at once with its module, because splitting the module
 
 step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
-    ["  may be called by ", origin(By), ", which calls this function name in a variable module; ",
-     origin(Module), " mentions the module"];
+    ["  may be called by ", origin(By), ", which calls a function of this name in a module that it "
+     "chooses while it runs; ", origin(Module), " mentions the module"];
 step({named, Module, Function}) ->
     ["  may be called: ", origin(Module), " mentions its module, and ", origin(Function),
      " mentions the function"];
-step({whole, By}) -> ["  its whole module is kept for ", origin(By)].
+step({whole, By}) -> ["  Whittle keeps its whole module for ", origin(By)].
 
 json({Mfa, {kept, Way}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,

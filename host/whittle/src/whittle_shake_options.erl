@@ -14,7 +14,9 @@ options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
         [] -> {ok, none};
-        [Name | _] -> whittle_failure:usage(["--", atom_to_list(Name), " needs --shake"])
+        [Name | _] ->
+            whittle_failure:usage(["--", atom_to_list(Name),
+                                   " has no effect without --shake: add --shake functions"])
     end;
 options(#{shake := Unit} = Values) ->
     whittle_work:steps(
@@ -64,7 +66,7 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
                 {ok, Names} -> {ok, Options#{declared := Declared#{Kind => Names}}};
                 {error, "none"} ->
                     whittle_failure:usage(["--", atom_to_list(Kind),
-                                           ": give `none' without other names"]);
+                                           " has `none' and other names: give one or the other"]);
                 {error, Word} ->
                     whittle_failure:usage(["--", atom_to_list(Kind), ": `", Word,
                                            "' is not of the form M, M:F or M:F/A"])
@@ -83,6 +85,7 @@ conflict({on_and_off, Name}) ->
     Both = atom_to_list(Name),
     ["--feature has +", Both, " and -", Both, ": remove one of them"];
 conflict({needs_load, seen}) ->
-    "--seen only needs --missing load: the program has to be able to load what a run did not call";
+    "--seen only cannot go with --missing crash, because the program must be able to load the "
+        "functions that the run did not call: use --missing load";
 conflict({needs_evidence, seen}) ->
-    "--seen needs --evidence FILE".
+    "--seen has no effect without a recording: name one with --evidence FILE".

@@ -41,8 +41,8 @@ handle_event(sigterm, Worker) ->
     _ = attempt(fun() ->
                         say([io_lib:format("whittle: ~ts is complete~n", [Out])
                              || Out <- whittle_unfinished:in_place()]
-                            ++ [io_lib:format("whittle: stopped, but ~ts could not be cleaned up "
-                                              "(~0tp): remove it~n", [Place, Reason])
+                            ++ [io_lib:format("whittle: stopped, but could not remove ~ts "
+                                              "(~0tp): remove it yourself~n", [Place, Reason])
                                 || {Place, Reason} <- Left])
                 end),
     %% The halt does not wait for output, because the process that reads it may have stopped
@@ -67,7 +67,7 @@ last_resort() ->
 attempt(Step) ->
     try Step()
     catch
-        Class:Reason -> [{"stopping", {Class, Reason}}]
+        Class:Reason -> [{"all unfinished files and programs", {Class, Reason}}]
     end.
 
 %% Writes past the process of standard_error, because the halt would lose the output that this

@@ -105,38 +105,41 @@ help_of_command(Config) ->
            " default: size)\n"
            "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
            " dir; default: exe)\n"
-           "  --keep-include        keep include files (default: only if the system has the"
+           "  --keep-include        keep include files (default: only if the output contains the"
            " compiler)\n"
            "  --keep-attributes     keep the attributes of modules (default: only if a module"
            " reads them)\n"
-           "  --shake UNIT          tree shaking: separate the modules or functions that the"
-           " program cannot reach (none, modules, functions; default: none)\n"
-           "  --missing WAY         load: keep unreachable code in the file, and load it when it"
-           " is called (default); crash: remove it, so that a call raises undef (load, crash)\n"
+           "  --shake UNIT          tree shaking: find the modules or functions that the"
+           " program cannot reach; --missing sets what happens to them (none, modules, functions; "
+           "default: none)\n"
+           "  --missing WAY         load: keep unreachable code in the file, and load it when"
+           " something calls it (default); crash: remove it, so that a call raises undef (load, "
+           "crash)\n"
            "  --feature +X,-Y       features to turn on (+X) and off (-Y); `whittle features'"
            " lists them\n"
            "  --keep FILE           a file of entry points, one M, M:F or M:F/A on each line; %"
            " begins a comment\n"
            "  --evidence FILE       a recording of `whittle trace'; --seen sets how the build"
            " uses it\n"
-           "  --seen WAY            how to use the recording: refuse: fail if the build would "
-           "remove a"
-           " recorded function; keep: keep the recorded functions; only: keep only these in"
-           " memory, and load all others when they are called (refuse, keep, only)\n"
-           "  --remote NAMES        functions that other nodes call, separated by commas; or"
+           "  --seen WAY            how to use the recording; refuse: fail if the build would "
+           "remove a recorded function (default with --missing crash); keep: keep the recorded "
+           "functions (default with --missing load); only: keep only these in memory, and load "
+           "each other function when something calls it (refuse, keep, only)\n"
+           "  --remote NAMES        the functions that other nodes call, separated by commas; or"
            " none\n"
-           "  --data NAMES          functions whose names the program reads from data"
+           "  --data NAMES          the functions whose names the program reads from data"
            " (binary_to_term, file:consult), separated by commas; or none\n"
-           "  --atoms NAMES         functions whose names the program makes from text"
+           "  --atoms NAMES         the functions whose names the program makes from text"
            " (list_to_atom), separated by commas; or none\n"
-           "  --code NAMES          functions that modules call which the program loads later"
-           " (code:load_binary), separated by commas; or none\n"
-           "  --native FILES        files that describe NIFs and drivers to link in, separated by"
-           " commas (docs/natives.md)\n"
+           "  --code NAMES          the functions that plugins and upgrades call (code that the"
+           " program loads while it runs: code:load_binary), separated by commas; or none\n"
+           "  --native FILES        link in the NIFs and drivers that these files describe"
+           " (docs/natives.md); commas separate the files\n"
            "  --app NAME            pack this application too, with the applications that it"
            " needs; you can repeat this option\n"
            "  --no-outside-links    refuse symbolic links that point outside the input\n"
-           "  --ca-certs FILE       CA certificates in PEM form, for machines without /etc/ssl\n"
+           "  --ca-certs FILE       pack the CA certificates in this PEM file, for machines without"
+           " /etc/ssl\n"
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["build", "--help"])),
@@ -178,8 +181,10 @@ wrong_words(Config) ->
               "target x86_64 has no flavor speed; use one of size"},
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; use one of exe, dir; see `whittle help build'"},
-             {["build", ".", "--keep", "f"], "--keep needs --shake"},
-             {["build", ".", "--missing", "load"], "--missing needs --shake"},
+             {["build", ".", "--keep", "f"], "--keep has no effect without --shake: add --shake "
+                                             "functions"},
+             {["build", ".", "--missing", "load"],
+              "--missing has no effect without --shake: add --shake functions"},
              {["build", ".", "--shake", "functions", "--feature", "-nope"],
               "--feature: there is no feature `nope'; `whittle features' lists them"},
              {["build", ".", "--shake", "functions", "--feature", "+grafemes"],
@@ -191,7 +196,7 @@ wrong_words(Config) ->
              {["build", ".", "--shake", "functions", "--remote", "a b"],
               "--remote: `a b' is not of the form M, M:F or M:F/A"},
              {["build", ".", "--shake", "functions", "--remote", "none,lists"],
-              "--remote: give `none' without other names"},
+              "--remote has `none' and other names: give one or the other"},
              {["build", ".", "--shake", "functions", "--feature", "+pg,-eval,-pg"],
               "--feature has +pg and -pg: remove one of them"},
              {["build", ".", "--keep", "one", "-o", "out", "--keep=other"],
@@ -406,10 +411,10 @@ build_hello(Config) ->
        "bytes\n"
        "stock release N unstripped code, and the stock VM: N\n"
        "code: read N the input, and the applications that it needs\n"
-       "code: applications N the needed applications, and two that Whittle adds\n"
-       "code: modules N the modules that .app files list or that others mention\n"
+       "code: applications N only the needed applications, and two that Whittle adds\n"
+       "code: modules N without modules that no .app file lists and nothing mentions\n"
        "code: files N without include files, unless the compiler is packed\n"
-       "code: strip N without debug data and other parts that running does not need\n"
+       "code: strip N without debug data and other parts that the program does not need\n"
        "code: literals N literals inflated, so that the pack compresses them better\n"
        "code: stored N compressed, with licenses and SBOM\n"
        "vm N\n"
@@ -470,8 +475,8 @@ keep_attributes(Config) ->
                                     <<"lib/hello-0.1.0/ebin/hello.beam">>),
                      {ok, hello, Found} = beam_lib:all_chunks(Beam),
                      {lists:keymember("Attr", 1, Found),
-                      string:find(Out, "note: the modules keep their attributes, because an "
-                                       "option says so\n")
+                      string:find(Out, "note: the modules keep their attributes, because of "
+                                       "--keep-attributes\n")
                       =/= nomatch}
              end,
     ?assertEqual({false, false}, Chunks([])),
@@ -577,9 +582,9 @@ progress_in_pipes(Config) ->
 %% The cases are a full disk, a reader that has ended, and a file that others also write to.
 output(Config) ->
     To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
-    ?assertEqual({1, "whittle: the result cannot be written to standard output (no space left on "
-                     "device): "
-                     "free space there\n"}, To(" 2>&1 >/dev/full")),
+    ?assertEqual({1, "whittle: cannot write the result to standard output (no space left on "
+                     "device): free space there, or write it to another file\n"}, To(" 2>&1 "
+                                                                                     ">/dev/full")),
     ?assertEqual({0, ""}, To(" | true")),
     File = filename:join(?config(priv_dir, Config), "shared.txt"),
     Quoted = [" '", File, "'"],
@@ -604,7 +609,7 @@ interrupt(Config) ->
     {Code, Rest} = to_end(Port),
     ?assertEqual(130, Code),
     ?assertNotEqual(nomatch,
-                    string:find(Rest, "whittle: stopped; nothing is left half written\r\n")),
+                    string:find(Rest, "whittle: stopped; it left no unfinished files\r\n")),
     ?assertEqual([], files(Config)).
 
 %% Ctrl-C during compilation ends the compiler too and removes its directory.
@@ -651,7 +656,7 @@ terminate_at_start(Config) ->
     ok = file:write_file(Erl, "#!/bin/sh\ntail -f /dev/null &\n"
                               "trap 'kill $!; exit 0' TERM\nkill -TERM $PPID\nwait\n"),
     ok = file:change_mode(Erl, 8#755),
-    ?assertEqual({143, "", "whittle: stopped; nothing is left half written\n"},
+    ?assertEqual({143, "", "whittle: stopped; it left no unfinished files\n"},
                  whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""])).
 
 %% The build waits for a program that does not end: for the lock of the output's directory, which
@@ -679,8 +684,8 @@ terminate_blocked(Config) ->
          {ok, Number} = file:read_file(filename:join(Dir, "pid")),
          "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
          {143, Said} = to_end(Port),
-         ?assertEqual("whittle: stopped; nothing is left half written\n",
-                      lists:nthtail(length(Said) - 47, Said)),
+         ?assertEqual("whittle: stopped; it left no unfinished files\n",
+                      lists:nthtail(length(Said) - 46, Said)),
          %% No process holds the pipe any more.
          receive {Alive, {exit_status, 0}} -> ok end,
          ?assertEqual({ok, []}, file:list_dir_all(Out)),
@@ -741,15 +746,19 @@ bad_files(Config) ->
             [{"none", "none cannot be read (no such file or directory): check the name and its "
                       "permissions"},
              {".", ". is a directory: name an executable that `whittle build' made"},
-             {"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
+             {"/bin/sh", "/bin/sh: it contains no packed application: name a file that "
+              "`whittle build' made"},
              {?config(hello, Config) ++ "/ebin/hello.app",
               ?config(hello, Config) ++ "/ebin/hello.app: it is not an ELF executable: name a file "
-              "that whittle built"},
-             {"flipped", "flipped: the file is damaged (checksum): get it or build it again"},
-             {"cut", "cut: the executable is damaged (truncated): get it or build it again"}]],
+              "that `whittle build' made"},
+             {"flipped", "flipped: the file is damaged (checksum): copy it again, or build it "
+                         "again"},
+             {"cut", "cut: the executable is damaged (truncated): copy it again, or build it "
+                     "again"}]],
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
-            [{"/bin/sh", "/bin/sh: it holds no pack: name a file that whittle built"},
+            [{"/bin/sh", "/bin/sh: it contains no packed application: name a file that "
+              "`whittle build' made"},
              {".", ". is not a directory that `whittle build --format dir' made: name one, or an "
                    "executable"},
              {"hello", "hello.plan is missing: build with --shake functions, and keep the plan "
@@ -812,8 +821,8 @@ unread_archive(Config) ->
     [begin
          {0, Out, _} = whittle(Config, ["build", App, "-o", "out" | Words]),
          ?assertEqual({Words, IsNoted},
-                      {Words, string:find(Out, "archives and compressed files lib/app-1/"
-                                          "priv/x.zip") =/= nomatch})
+                      {Words, string:find(Out, "archives and compressed files for names of "
+                                          "functions: lib/app-1/priv/x.zip") =/= nomatch})
      end || {Words, IsNoted} <- [{["--shake", "functions"], true}, {[], false}]].
 
 too_large(Config) ->
@@ -894,7 +903,7 @@ clean(Config) ->
     ?assertMatch({match, _},
                  re:run(Listed, "\nother .*thesis.txt \\(Whittle did not create it, so it "
                                 "stays\\)\n")),
-    ?assertMatch({match, _}, re:run(Listed, "\nnothing was removed; .* removes 28 bytes\n$")),
+    ?assertMatch({match, _}, re:run(Listed, "\nwhittle removed nothing; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% No entry is older than an hour.
     ?assertEqual({0, "the cache has no matching entries\n", ""},
@@ -984,7 +993,8 @@ examples(Config) ->
 
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
-    ?assertMatch({1, "whittle: it is not built yet; run `make' in /" ++ _}, {Code, Err}).
+    ?assertMatch({1, "whittle: this source tree is not compiled yet; run `make' in "
+                     "/" ++ _}, {Code, Err}).
 
 %% At a terminal the script offers to run make, and then continues. A stand-in does the work of
 %% make.

@@ -66,7 +66,7 @@ undo_that_fails(Config) ->
     [] = made:expect(Port, "suspending"),
     ok = file:close(Pipe),
     {1, Said} = made:ended(Port),
-    ?assertMatch({match, _}, re:run(Said, "stopped, but nowhere could not be cleaned up "
+    ?assertMatch({match, _}, re:run(Said, "stopped, but could not remove nowhere "
                                           ".*on_purpose")),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).

@@ -266,15 +266,17 @@ format_error({too_old, Opcodes}) ->
     io_lib:format("has instructions that no OTP since 25 loads (~w); compile the "
                   "module again", [Opcodes]);
 format_error({too_many_atoms, Count}) ->
-    io_lib:format("has so many names that the VM would need ~b atoms; start Whittle "
-                  "with a larger +t", [Count]);
+    io_lib:format("has so many names that Whittle's VM would need ~b atoms; set "
+                  "ERL_ZFLAGS=\"+t NUMBER\" to allow more, and run the command again", [Count]);
 format_error({missing, {none, Called}}) ->
-    io_lib:format("lacks its function ~ts", [printed(Called)]);
+    io_lib:format("lacks the function ~ts, which it uses; compile the module again",
+                  [printed(Called)]);
 format_error({missing, {Caller, Called}}) ->
-    io_lib:format("lacks its function ~ts, which ~ts calls",
+    io_lib:format("lacks the function ~ts, which its function ~ts calls; compile the module again",
                   [printed(Called), printed(Caller)]);
 format_error({no_lambda, {Name, Arity, Index}}) ->
-    io_lib:format("makes fun ~b of ~ts, but this function has no such fun",
+    io_lib:format("makes fun ~b of the function ~ts, which has no such fun; compile the module "
+                  "again",
                   [Index, printed({Name, Arity})]);
 format_error({no_label, {none, Label}}) ->
     io_lib:format("is damaged (label ~b is missing); compile the module again", [Label]);
@@ -531,7 +533,7 @@ why(not_deflated) -> "cannot be inflated";
 why(not_a_term) -> "contains an invalid term";
 why(no_instruction) -> "contains an invalid instruction";
 why(function_twice) -> "has a function twice";
-why(too_large) -> "is larger than any compiler writes it".
+why(too_large) -> "is larger than any compiler makes it".
 
 printed({Name, Arity}) -> io_lib:format("~tw/~b", [Name, Arity]).
 

@@ -193,7 +193,8 @@ missing(_) ->
     Less = whittle_beam_module:keep(#{{f, 1} => []}, Module),
     ?assertEqual([{{f, 1}, {g, 1}}], whittle_beam_module:missing(Less)),
     ?assertEqual({error, {missing, {{f, 1}, {g, 1}}}}, whittle_beam:assemble(#{}, Less)),
-    ?assertEqual(<<"lacks its function g/1, which f/1 calls">>,
+    ?assertEqual(<<"lacks the function g/1, which its function f/1 calls; compile the module "
+                   "again">>,
                  iolist_to_binary(whittle_beam:format_error({missing, {{f, 1}, {g, 1}}}))),
     {ok, Maker} = taken(made:beam("-module(m).\n-export([f/1]).\nf(X) -> fun() -> X end.\n")),
     Alone = whittle_beam_module:keep(#{{f, 1} => []}, Maker),

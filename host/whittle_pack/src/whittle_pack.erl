@@ -196,17 +196,17 @@ text({unreadable, {File, Reason}}) ->
 text({no_certificates, File}) ->
     line("~ts holds no certificate in PEM form: name a file of certificates", [File]);
 text({env_line, Name}) ->
-    line("the value of the environment variable ~ts contains a line break or a zero byte: remove "
-         "it",
+    line("the value of the environment variable ~ts contains a line break or a zero byte: "
+         "correct the value",
          [Name]);
 text({no_zstd, Program}) ->
     line("the program ~ts is not on the PATH: install it (Debian package zstd)", [Program]);
 text({zstd_failed, {Code, Words}}) ->
     line("zstd failed with exit code ~b (~ts): run the build again", [Code, Words]);
 text({pack_damaged, What}) ->
-    line("the file is damaged (~ts): get it or build it again", [What]);
+    line("the file is damaged (~ts): copy it again, or build it again", [What]);
 text({pack_foreign, _}) ->
-    line("it holds no pack: name a file that whittle built", []);
+    line("it contains no packed application: name a file that `whittle build' made", []);
 text({pack_path, {Path, Why}}) ->
     line("the path ~ts in the output ~ts: rename the file", [Path, Why]);
 text({odd_name, {Name, Why}}) ->
@@ -217,17 +217,19 @@ text({name_taken, Name}) ->
     line("every output directory has a file `~ts' of its own: rename the application or release, "
          "or build with --format exe", [Name]);
 text({pack_too_large, Bytes}) ->
-    line("the files have ~b bytes, and a pack holds at most 4 GB: remove some", [Bytes]);
+    line("the packed files have ~b bytes, and a pack holds at most 4 GB: remove some of "
+         "them", [Bytes]);
 text({elf_foreign, _}) ->
-    line("it is not an ELF executable: name a file that whittle built", []);
+    line("it is not an ELF executable: name a file that `whittle build' made", []);
 text({elf_damaged, What}) ->
-    line("the executable is damaged (~ts): get it or build it again", [What]);
+    line("the executable is damaged (~ts): copy it again, or build it again", [What]);
 text({elf_no_note, []}) ->
-    line("the VM has no room for a pack: name a runtime that whittle built", []);
+    line("the VM has no place for a pack: build it again", []);
 text({elf_no_pack, []}) ->
-    line("it holds no pack: name a file that whittle built", []);
+    line("it contains no packed application: name a file that `whittle build' made", []);
 text({elf_no_room, Address}) ->
-    line("the pack would end beyond the last address (it would begin at 16#~.16b): remove files",
+    line("the pack would end beyond the last address of the target (it would begin at 16#~.16b): "
+         "remove files from the input",
          [Address]).
 
 %% Internal: writing

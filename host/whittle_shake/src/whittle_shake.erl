@@ -202,11 +202,14 @@ parts(M, _, {Hot, Cold}) ->
 -spec notes(plan()) -> [unicode:chardata()].
 notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
-    Are = case Missing of crash -> "off"; load -> "loaded only when they are called" end,
-    [["features that are ", Are, ": ", lists:join(", ", Off)] || Off =/= []]
+    Are = case Missing of
+              crash -> "features that are off: ";
+              load -> "features whose code the VM loads only when something calls it: "
+          end,
+    [[Are, lists:join(", ", Off)] || Off =/= []]
         ++ [["the program asks which functions or modules exist (", listed(Asking), "): the "
-             "answers do not contain removed functions; name the functions that they must contain "
-             "with --keep FILE"]
+             "answers do not contain removed functions; if they must contain some, name these with "
+             "--keep FILE"]
             || Missing =:= crash, Asking <- [asking(Plan)], Asking =/= []]
         ++ [["feature ", atom_to_list(Name), " is on because of ", origin(Origin)]
             || {Name, {Origin, _}} <- lists:sort(maps:to_list(On))]
@@ -215,8 +218,8 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) 
             || #{recorded := {All, Here}} <- [Plan]]
         ++ [["the recording has another version of ",
              lists:join(", ", [whittle_shake_name:text({M}) || M <- Anew]),
-             ": the program recompiled it during the run, or you changed it after the run; all of "
-             "its functions are kept"]
+             ": the program recompiled it during the run, or you changed it after the run; the "
+             "build keeps all of its functions"]
             || #{anew := [_ | _] = Anew} <- [Plan]]
         ++ [io_lib:format("the recording has ~b VMs, and the build uses ~b of them: the others did "
                           "not run the program, or ran another OTP", [All, Counted])
@@ -238,7 +241,7 @@ load_notes(#{missing := load, only := false}, Before, After) ->
     [["shaking made the modules ", whittle_number:text(AtStart + Kept - Whole), " bytes "
                                                                                 "larger: the VM "
       "loads ", whittle_number:text(AtStart), " bytes at its start and ", whittle_number:text(Kept),
-      " bytes only when they are called (before compression)",
+      " bytes only when something calls them (before compression)",
       [["; the start also creates ", whittle_number:text(length(Names)), " atoms, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
@@ -253,16 +256,18 @@ load_notes(_, _, _) ->
 unread_notes(System) ->
     Paths = whittle_shake_data:unread(System),
     Shown = lists:sublist(Paths, ?SHOWN_PATHS),
-    [["shaking did not look into the archives and compressed files ", lists:join(", ", Shown),
+    [["Whittle did not search these archives and compressed files for names of functions: ",
+      lists:join(", ", Shown),
       [[" and ", whittle_number:text(length(Paths) - ?SHOWN_PATHS), " more"]
        || length(Paths) > ?SHOWN_PATHS],
-      ": if the program calls functions that they name, name these with --keep FILE"]
+      "; if the program calls functions that only these files name, name the functions with "
+      "--keep FILE"]
      || Paths =/= []].
 
 %% @doc Lists the dynamic calls that nobody declared, and their effect, for a person.
 -spec open_calls(plan()) -> [unicode:chardata()].
 open_calls(#{open := Calls}) ->
-    [[open_call(Open), "; the VM loads such functions when they are called"] || Open <- Calls].
+    [[open_call(Open), "; the VM loads such functions when something calls them"] || Open <- Calls].
 
 %% @doc Lists what the program stops doing although nobody asked for it, for a person. A feature
 %% that an option turns off has no line.
@@ -294,14 +299,16 @@ format_error({not_there, {Where, Name}}) ->
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
-     [[" (", what(What), ")"] || What =/= none], "; remove it from --feature"];
+     [[" (", what(What), ")"] || What =/= none], "; remove -", atom_to_list(Feature),
+     " from --feature"];
 format_error({open_calls, [{Kind, _} = Open]}) ->
-    [open_call(Open), ": declare them with ", whittle_shake_dynamic:declaration(Kind),
-     " M[:F[/A]],... or ", whittle_shake_dynamic:declaration(Kind), " none"];
+    ["the build cannot tell which functions to keep, because ", open_call(Open),
+     ": name them with ", whittle_shake_dynamic:declaration(Kind), " M[:F[/A]],..., or give ",
+     whittle_shake_dynamic:declaration(Kind), " none if there are none"];
 format_error({open_calls, Open}) ->
-    ["dynamic calls are not declared: declare them with",
+    ["the build cannot tell which functions these calls need: give",
      [[" ", whittle_shake_dynamic:declaration(Kind), " none"] || {Kind, _} <- Open],
-     ", or list the functions as M[:F[/A]],... instead of `none'"];
+     ", or name the functions as M[:F[/A]],... instead of `none'"];
 format_error({unplanned, Unplanned}) ->
     ["the build would remove ", functions(length(Unplanned)), " that the recorded run called: keep "
      "all of them with --seen keep, or some with --keep FILE and --feature"];

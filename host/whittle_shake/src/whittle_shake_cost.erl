@@ -148,7 +148,8 @@ without_feature(_, Input) ->
     Input.
 
 closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none", or_without(By)];
-closed_by(_, false, By) -> ["declared already", or_without(By)].
+closed_by(Kind, false, By) ->
+    [whittle_shake_dynamic:declaration(Kind), " is already given", or_without(By)].
 
 or_without([]) -> "";
 or_without(By) -> [", or remove ", names(By)].

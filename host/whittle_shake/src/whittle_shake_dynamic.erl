@@ -106,7 +106,7 @@ declaration(code) -> "--code".
 
 %% @doc Describes which functions a kind of dynamic call may call.
 -spec means(kind()) -> string().
-means(remote) -> "other nodes may call any function that is exported";
+means(remote) -> "other nodes may call any exported function";
 means(data) -> "terms that the program reads may name any function";
 means(atoms) -> "atoms that the program makes from text may name any module or function";
 means(code) -> "code that the program loads while it runs may call any function".

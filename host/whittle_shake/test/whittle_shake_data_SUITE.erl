@@ -185,10 +185,11 @@ archives(_) ->
     System = system([?TARGET], maps:merge(Archives, Others)),
     ?assertEqual(Paths, whittle_shake_data:unread(System)),
     [Note] = whittle_shake:unread_notes(System),
-    ?assertEqual("shaking did not look into the archives and compressed files "
+    ?assertEqual("Whittle did not search these archives and compressed files for names of "
+                 "functions: "
                  "lib/a-1/priv/a.zip, lib/a-1/priv/b-1.ez, lib/a-1/priv/c, lib/a-1/priv/d.tar, "
-                 "lib/a-1/priv/e.tar.gz and 7 more: if the program calls functions that they "
-                 "name, name these with --keep FILE",
+                 "lib/a-1/priv/e.tar.gz and 7 more; if the program calls functions that only "
+                 "these files name, name the functions with --keep FILE",
                  unicode:characters_to_list(Note)),
     ?assertEqual([], whittle_shake:unread_notes(system([?TARGET], Others))).
 

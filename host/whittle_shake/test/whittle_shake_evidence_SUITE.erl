@@ -356,8 +356,8 @@ kept_whole(_) ->
          #{hot := Hot} = Plan,
          ?assertEqual({Ways, true}, {Ways, is_map_key({gen, two, 0}, Hot)}),
          ?assertEqual(["the recording has another version of gen: the program recompiled it "
-                       "during the run, or you changed it after the run; all of its functions "
-                       "are kept"],
+                       "during the run, or you changed it after the run; the build keeps all of "
+                       "its functions"],
                       [Text || Note <- whittle_shake:notes(Plan),
                                "the recording has another" ++ _ = Text
                                    <- [unicode:characters_to_list(Note)]])

@@ -174,7 +174,7 @@ context(Kind, Dir, By) ->
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,
-    io_lib:format("the chosen OTP's ~ts ~ts replaces the input's version ~ts", [Name, New, Vsn]).
+    io_lib:format("~ts ~ts of the chosen OTP replaces version ~ts of the input", [Name, New, Vsn]).
 
 optional(Apps) ->
     [io_lib:format("~ts can use ~ts, which is missing; to pack it, add it to "
@@ -244,7 +244,7 @@ described(Natives) ->
 
 told(Links) ->
     [[Whose, ": ", linked(Path), " points outside the input, to ", To,
-      ": the output contains a copy of that"] || {Whose, Path, To} <- Links].
+      ": the output contains a copy of the target"] || {Whose, Path, To} <- Links].
 
 linked(<<>>) -> "its directory is a link and";
 linked(Path) -> ["the link ", Path].

@@ -92,8 +92,8 @@ led_to([], _, Found) ->
 
 by_input({App, [{_, Module, Mfa} | _] = By}, Held) ->
     Count = length(lists:usort([M || {_, M, _} <- By])),
-    io_lib:format("~ts calls ~ts, which no .app file names, so it is not packed (~ts calls "
-                  "~ts~ts): ~ts",
+    io_lib:format("~ts calls ~ts, which no .app file names, so Whittle does not pack it "
+                  "(~ts calls ~ts~ts): ~ts",
                   [names([Name || {Name, _, _} <- By]), App, Module, function(Mfa),
                    others(Count - 1), remedy(App, Held(App), whittle_otp:unsupported(App))]).
 
@@ -111,10 +111,10 @@ by_otp(Groups, Held, Otp) ->
 
 with_others(Top, Held, [{_, [{_, Module, Mfa} | _]} | _] = Groups) ->
     Callees = [App || {App, _} <- Groups],
-    io_lib:format("OTP's ~ts calls ~ts, which no .app file names, so ~ts not packed "
+    io_lib:format("OTP's ~ts calls ~ts, which no .app file names, so Whittle does not pack ~ts "
                   "(~ts calls ~ts): such a call fails; ~ts",
                   [names([Name || {_, By} <- Groups, {Name, _, _} <- By]), names(Callees),
-                   case Callees of [_] -> "it is"; _ -> "they are" end, Module, function(Mfa),
+                   case Callees of [_] -> "it"; _ -> "them" end, Module, function(Mfa),
                    case Callees of
                        [_] -> remedy(Top, Held(Top), whittle_otp:unsupported(Top));
                        _ -> io_lib:format("`--app ~ts' adds them", [Top])

@@ -10,7 +10,7 @@ name() -> applications.
 
 %% @private
 -spec doc() -> string().
-doc() -> "the needed applications, and two that Whittle adds".
+doc() -> "only the needed applications, and two that Whittle adds".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

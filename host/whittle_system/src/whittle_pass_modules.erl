@@ -15,7 +15,7 @@ name() -> modules.
 
 %% @private
 -spec doc() -> string().
-doc() -> "the modules that .app files list or that others mention".
+doc() -> "without modules that no .app file lists and nothing mentions".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) -> {ok, whittle_system:system()}.

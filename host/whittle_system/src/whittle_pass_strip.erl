@@ -35,7 +35,7 @@ name() -> strip.
 
 %% @private
 -spec doc() -> string().
-doc() -> "without debug data and other parts that running does not need".
+doc() -> "without debug data and other parts that the program does not need".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
@@ -99,7 +99,7 @@ reads_files() ->
 
 note([], System) -> System;
 note(asked_for, System) ->
-    whittle_system:note("the modules keep their attributes, because an option says so", System);
+    whittle_system:note("the modules keep their attributes, because of --keep-attributes", System);
 note(Readers, System) ->
     Shown = lists:join(", ", [atom_to_list(M) || M <- lists:sublist(Readers, 5)]),
     Which = case Readers of

@@ -350,10 +350,10 @@ loaders(Modules) ->
 
 notes(Name, Listed, Modules, Dropped, Kind) ->
     Unlisted = lists:sort(maps:keys(Modules)) -- Listed,
-    [io_lib:format("~ts: modules that its .app file does not list: ~ts",
+    [io_lib:format("~ts: its .app file does not list these modules: ~ts",
                    [Name, lists:join(", ", [atom_to_list(M) || M <- Unlisted])])
      || Unlisted =/= [], Kind =:= input] ++
-    [io_lib:format("~ts: left out, because they work on the build machine only: ~ts",
+    [io_lib:format("~ts: Whittle left out these files, which work on the build machine only: ~ts",
                    [Name, lists:join(", ", Absent)])
      || Absent <- [[Path || Path <- Dropped, whittle_otp:program(Name, Path) =/= linked]],
         Absent =/= []].

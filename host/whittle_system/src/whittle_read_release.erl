@@ -129,7 +129,8 @@ apps(Dir, Root, Listed, Otp) ->
                       not lists:member(Base, Names)],
     {[App || {App, _} <- Read],
      lists:append([Notes || {_, Notes} <- Read]) ++
-         [["left out, because the .rel file does not list it: ", lists:join(", ", Others)]
+         [["Whittle left out ", lists:join(", ", Others), ", because the .rel file does not list ",
+           them(Others)]
           || Others =/= []]}.
 
 is_in(Name, none) -> whittle_otp:is_otp(Name);
@@ -174,6 +175,9 @@ own_boot(Place) ->
         {error, not_a_script} -> fail({bad_own_boot, File});
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
+
+them([_]) -> "it";
+them(_) -> "them".
 
 erts_note(_, none) -> [];
 erts_note(Erts, Otp) ->

@@ -112,8 +112,9 @@ unused_configuration(Dir) ->
     case [File || File <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
                   filelib:is_regular(filename:join([Dir, "config", File]))] of
         [] -> [];
-        Files -> [["config/", lists:join(", config/", Files), " belong to a release: to have"
-                   " them packed, run `rebar3 release' and build _build/default/rel/NAME"]]
+        Files -> [["config/", lists:join(", config/", Files), " belong to a release, and Whittle "
+                   "does not pack them here: to pack them, run `rebar3 release' and build "
+                   "_build/default/rel/NAME"]]
     end.
 
 vsn(Root, Apps) ->

@@ -75,11 +75,12 @@ replace(Old, Renewed, Apps, Otp) ->
 
 note(Name, Old, Otp) ->
     Modules = [atom_to_list(Module) || {App, Module, _, _} <- Old, App =:= Name],
-    {Noun, Verb} = case Modules of
-                       [_] -> {"module", "was"};
-                       _ -> {"modules", "were"}
-                   end,
+    Noun = case Modules of
+               [_] -> "module";
+               _ -> "modules"
+           end,
     Release = whittle_otp_lib:otp(Otp),
-    io_lib:format("~ts ~ts of ~ts ~ts compiled again by OTP ~ts, because OTP ~ts cannot load the "
+    io_lib:format("Whittle compiled ~ts ~ts of ~ts again with OTP ~ts, because OTP ~ts cannot load "
+                  "the "
                   "code of the older compiler",
-                  [Noun, lists:join(", ", Modules), Name, Verb, Release, Release]).
+                  [Noun, lists:join(", ", Modules), Name, Release, Release]).

@@ -108,7 +108,7 @@ without_reboot(Bytes) ->
                                          [lists:keystore(elixir, 1, Config, {elixir, Now})]),
                     {unicode:characters_to_binary(Text),
                      ["Whittle turned reboot_system_after_config off: the program "
-                      "reads its configuration without a restart"]};
+                      "reads its configuration at start, without a restart"]};
                 [] -> {Bytes, []}
             end;
         _ -> {Bytes, []}
@@ -118,7 +118,7 @@ outside(Dir) ->
     Known = ["bin", "lib", "releases", "tmp", "log"],
     Others = [Name || Name <- filelib:wildcard("*", Dir),
                       not lists:member(Name, Known), not lists:prefix("erts-", Name)],
-    [["left out, because it lies beside lib and releases: ", lists:join(", ", Others)]
+    [["Whittle packs only lib and releases, and leaves out: ", lists:join(", ", Others)]
      || Others =/= []].
 
 %% Internal: environment

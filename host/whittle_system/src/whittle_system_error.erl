@@ -121,7 +121,7 @@ text({not_a_file, Path}) ->
     line("~ts is neither a file nor a directory: name an application, a release or an escript",
          [Path]);
 text({bad_config, {File, Why}}) ->
-    line("~ts is not a valid configuration (~ts): correct it, because the kernel would not start "
+    line("~ts is not a valid configuration (~ts): correct it, because the program would not start "
          "with it",
          [File, Why]);
 text({bad_archive, {File, Why}}) ->
@@ -148,9 +148,9 @@ text({absent_start_module, {Name, Module}}) ->
     line("application ~ts starts with module ~ts (`mod' in its .app file), which does not exist: "
          "compile it, or correct `mod'", [Name, Module]);
 text({application_twice, {Name, Paths}}) ->
-    line("the input has application ~ts twice (~ts): remove one", [Name, list(Paths)]);
+    line("the input has application ~ts twice (~ts): remove one of the two", [Name, list(Paths)]);
 text({reserved_name, {Kind, Name, Dir}}) ->
-    line("~ts has the ~ts ~ts, and Whittle adds one of that name to every output: rename it",
+    line("~ts has the ~ts ~ts, and Whittle adds its own of that name to every output: rename yours",
          [Dir, Kind, Name]);
 text({missing_applications, {[{Name, Askers}], Otp}}) ->
     case lack(Name) of
@@ -184,11 +184,11 @@ text({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that no output can contain "
          "(~ts): ~ts", [Name, askers(Askers), list(Paths), remedy(Name, Askers)]);
 text({circular_applications, Circle}) ->
-    line("applications need each other in a cycle (~ts): remove one from "
-         "another's `applications'", [list(Circle)]);
+    line("applications need each other in a cycle (~ts): remove one of them from `applications' in "
+         "the .app file of another", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
-    line("application ~ts contains the shared object ~ts (loaded by ~ts), and a static "
-         "VM cannot load one: describe its sources with --native (docs/natives.md), or "
+    line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
+         "VM cannot load shared objects: describe its sources with --native (docs/natives.md), or "
          "remove the file if nothing loads it",
          [Name, Path, case Loaders of [] -> "none of its modules"; _ -> list(Loaders) end]);
 text({outside_links, Links}) ->
@@ -198,8 +198,9 @@ text({outside_links, Links}) ->
 text({bad_native, {File, Why}}) ->
     line("~ts: ~ts; correct it: docs/natives.md describes these files", [File, Why]);
 text({native_unused, {File, Name, Module}}) ->
-    line("~ts: no application has the module ~ts, which loads ~ts: name the module that "
-         "loads it with {module, NAME}", [File, Module, Name]);
+    line("~ts: no application has the module ~ts, which should load ~ts: use {module, NAME} to "
+         "name "
+         "the module that loads it", [File, Module, Name]);
 text({absent_applications, {[{Name, Vsn}], Dir}}) ->
     line("the release lists ~ts ~ts, which is neither in ~ts/lib nor in the "
          "chosen OTP: build the release again", [Name, Vsn, Dir]);
@@ -228,16 +229,19 @@ text({too_old, {Name, Module, _Opcodes, Otp}}) ->
          "information from which Whittle could compile it again: build with `--otp 25', or compile "
          "the module with OTP ~ts", [Module, Name, Otp, Otp]);
 text({module_twice, {Module, One, Other}}) ->
-    line("module ~ts is in both ~ts and ~ts: rename one or remove one of the "
+    line("module ~ts is in both ~ts and ~ts: rename one of the modules, or remove one of the "
          "applications", [Module, One, Other]);
 text({source_twice, {Dir, Name, Files}}) ->
-    line("module ~ts has two sources in ~ts (~ts): rename or remove one", [Name, Dir, list(Files)]);
+    line("module ~ts has two sources in ~ts (~ts): rename or remove one of "
+         "them", [Name, Dir, list(Files)]);
 %% The chosen OTP
 text({no_otp, Lib}) ->
-    line("~ts is not the library of an OTP installation: build the runtime again",
+    line("~ts is not the lib directory of an OTP installation: run `whittle clean --kind otp "
+         "--yes', "
+         "and build again",
          [Lib]);
 text({bad_boot_file, File}) ->
-    line("~ts is not a boot file: build the runtime again", [File]).
+    line("~ts is not a boot file: run `whittle clean --kind otp --yes', and build again", [File]).
 
 outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
 outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
@@ -266,7 +270,7 @@ lack(Name) ->
 
 lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
 lack(Name, left_out, _) -> ["Whittle does not build OTP's ", atom_to_list(Name)];
-lack(_, nowhere, Otp) -> ["neither in the input nor in OTP ", Otp].
+lack(_, nowhere, Otp) -> ["is neither in the input nor in OTP ", Otp].
 
 remedy(Name, []) -> ["leave out --app ", atom_to_list(Name)];
 remedy(_, release) -> "remove it from the release";

@@ -43,7 +43,7 @@ applications(Config) ->
     Leads = fun(Path, To) ->
                     iolist_to_binary(["application app: the link ", Path, " points outside "
                                                                           "the input,"
-                                      " to ", To, ": the output contains a copy of that"])
+                                      " to ", To, ": the output contains a copy of the target"])
             end,
     ?assertEqual([Leads("include", in("elsewhere", Config)),
                   Leads("include/out", "/etc/hostname"),
@@ -77,7 +77,8 @@ applications(Config) ->
     {ok, Noted} = whittle_read:read(Release, staged:options()),
     [#{notes := Words}] = whittle_system:ledger(Noted),
     ?assert(lists:member(<<"application app: its directory is a link and points outside the input, "
-                           "to ../../build/app: the output contains a copy of that">>, Words)).
+                           "to ../../build/app: the output contains a copy of the "
+                           "target">>, Words)).
 
 %% This covers all files that are read of a release, and each directory on the path to them.
 releases(Config) ->

@@ -470,9 +470,9 @@ called_applications(Config) ->
                                         "added, because it loads the machine's wxWidgets">>)),
     ?assertEqual(nomatch, binary:match(notes(System), <<"--app wx">>)),
     Said = fun(App, Call) ->
-                   iolist_to_binary(["top calls ", App, ", which no .app file names, so it is not "
-                                     "packed (top_a calls ", Call, ", and 2 other modules): "
-                                     "`--app ", App, "' adds it\n"])
+                   iolist_to_binary(["top calls ", App, ", which no .app file names, so Whittle "
+                                     "does not pack it (top_a calls ", Call, ", and 2 other "
+                                     "modules): `--app ", App, "' adds it\n"])
            end,
     [?assertMatch({App, {_, _}}, {App, binary:match(notes(System), Said(App, Call))})
      || {App, Call} <- [{"deps", "in_deps:f/0"}, {"far", "in_libs:f/0"},
@@ -505,8 +505,8 @@ called_by_otp(Config) ->
                "  gen_tcp:recv(S, 0) end),"
                " {ok, P} = inet:port(L), Url = \"http://127.0.0.1:\" ++ integer_to_list(P),"
                " {ok, {_, _, Body}} = httpc:request(Url), io:format(\"~s~n\", [Body])"),
-    Note = <<"OTP's inets calls public_key, ssl, which no .app file names, so they are not "
-             "packed (httpc calls public_key:">>,
+    Note = <<"OTP's inets calls public_key, ssl, which no .app file names, so Whittle does "
+             "not pack them (httpc calls public_key:">>,
     Lacking = read(Dir),
     ?assertMatch({_, _}, binary:match(notes(Lacking), Note)),
     ?assertMatch({_, _}, binary:match(notes(Lacking),

@@ -99,7 +99,7 @@ prebuilt_nif(Config) ->
     made:file(filename:join(Dir, "priv/lib/nif.so.1"), made:so()),
     refused(Dir, prebuilt_nif,
             "application nif contains the shared object priv/lib/nif.so.1 \\(loaded by nif\\), and "
-            "a static VM cannot load one: describe its sources with --native").
+            "Whittle's static VM cannot load shared objects: describe its sources with --native").
 
 %% No VM has these programs of OTP. The origin of the application does not matter.
 absent_program(Config) ->
@@ -175,7 +175,7 @@ missing_application(Config) ->
     ?assertEqual([{asked, []}, {farther, [far]}, {nobody_has_it, [asks, other]}], Missing),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
     ?assertMatch({match, _}, re:run(Line, "^3 applications cannot be packed: asked, which you "
-                                    "asked for \\(neither in the input nor in OTP [0-9]+\\), "
+                                    "asked for \\(is neither in the input nor in OTP [0-9]+\\), "
                                     "farther, "
                                     "which far needs .*, nobody_has_it, which asks, other need .*; "
                                     "add asked, farther, nobody_has_it to the release, .* to "
@@ -213,7 +213,7 @@ unlisted_module(Config) ->
                     {extra, "-module(extra)."}]),
     {ok, System} = read(Dir),
     [#{notes := [Note, _]}] = whittle_system:ledger(System),
-    ?assertEqual(<<"more: modules that its .app file does not list: called, extra">>, Note),
+    ?assertEqual(<<"more: its .app file does not list these modules: called, extra">>, Note),
     {ok, Small, #{}} = whittle_pass:run([whittle_pass_modules], #{}, System),
     {ok, #{modules := Modules}} = whittle_system:app(more, Small),
     ?assertEqual([called, listed], lists:sort(maps:keys(Modules))),
@@ -285,8 +285,8 @@ unsupported(Config) ->
             "`applications'$"),
     %% The error names the other applications too, even before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
-    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(neither .*\\), nosuch2, "
-        "which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
+    All = "^3 applications cannot be packed: nosuch1, which gui needs \\(is neither .*\\), "
+        "nosuch2, which gui needs .*, wx, which gui needs \\(cannot work in one file: it loads the "
         "machine's "
         "wxWidgets\\); add nosuch1, nosuch2 to the release",
     refused(Dir, missing_applications, All),
@@ -311,7 +311,7 @@ left_out(Config) ->
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Error), Words)),
     made:app(Dir, manager, [{applications, [kernel, stdlib, snmp, megaco, nosuch]}], []),
     lacks(Dir, "^3 applications .*: megaco, which manager needs \\(Whittle does not build OTP's "
-          "megaco\\), nosuch, which manager needs \\(neither .*, snmp, which manager needs "
+          "megaco\\), nosuch, which manager needs \\(is neither .*, snmp, which manager needs "
           "\\(Whittle"
           " does not build OTP's snmp\\); add megaco, nosuch, snmp to the release"),
     %% An application in a library directory counts as present. A note reports one that is only
@@ -325,7 +325,7 @@ left_out(Config) ->
              [{manager, "-module(manager). -export([f/0]). f() -> snmpm:start()."}]),
     {ok, System} = whittle_read:read(Dir, #{otp_lib => Empty}),
     [#{notes := Notes}] = whittle_system:ledger(System),
-    ?assertEqual([<<"manager calls snmp, which no .app file names, so it is not packed "
+    ?assertEqual([<<"manager calls snmp, which no .app file names, so Whittle does not pack it "
                     "(manager calls snmpm:start/0): Whittle does not build OTP's snmp: add it to "
                     "the release, or add its parent directory to ERL_LIBS and give `--app "
                     "snmp'">>],
@@ -404,7 +404,8 @@ compiled_again(Config) ->
     {ok, System} = read(Dir),
     [#{notes := [Note]}] = whittle_system:ledger(System),
     ?assertMatch({match, _},
-                 re:run(Note, "^module again of again was compiled again by OTP ([0-9]+), because "
+                 re:run(Note, "^Whittle compiled module again of again again with OTP ([0-9]+), "
+                              "because "
                         "OTP \\1 cannot load the code of the older compiler$")),
     {0, Output} = staged:run(System, staged:write(System, in("staged", Config)), []),
     ?assertMatch({_, _}, binary:match(Output, <<"again\n">>)).
@@ -449,8 +450,8 @@ other_otp(Config) ->
     ?assertNotEqual("0.1", Vsn),
     [#{notes := Notes}] = whittle_system:ledger(System),
     ?assertMatch([<<"the release was made for ERTS 1.2.3; the output has ERTS ", _/binary>>,
-                  <<"the chosen OTP's kernel ", _/binary>>,
-                  <<"the chosen OTP's stdlib ", _/binary>>], Notes).
+                  <<"kernel ", _/binary>>,
+                  <<"stdlib ", _/binary>>], Notes).
 
 bad_release(Config) ->
     Dir = in("rel", Config),
@@ -600,8 +601,8 @@ reserved_names(Config) ->
                      {ok, _} -> not_refused     % printing a whole system takes minutes
                  end,
          ?assertEqual(unicode:characters_to_binary(
-                        [Dir, " has the ", Said, ", and Whittle adds one of that name to every "
-                         "output: rename it"]),
+                        [Dir, " has the ", Said, ", and Whittle adds its own of that name to every "
+                         "output: rename yours"]),
                       unicode:characters_to_binary(whittle_system:format_error(Error)))
      end || {Name, Module, Said} <-
                 [{whittle_start, m, "application whittle_start"},
