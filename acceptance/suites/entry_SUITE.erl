@@ -59,7 +59,7 @@ checked(Vm, Emulator, Places) ->
                   run(Emulator, File, ["word"])
           end,
     ?assertEqual({0, <<"2 word 1500160\n">>}, Run(Whole)),
-    [?assertEqual({Size, {1, said(File, "it is cut off")}},
+    [?assertEqual({Size, {1, said(File, "its end is missing")}},
                   {Size, Run(binary:part(Whole, 0, Size))})
      || Size <- [?CHECKED_FROM, byte_size(Whole) - 1
                  | places(Places, ?CHECKED_FROM, byte_size(Whole))]],
@@ -98,7 +98,7 @@ started_by_other_paths(Config) ->
      || Command <- ["./link word", "exec 9<program; /dev/fd/9 word", "PATH=.:$PATH program word",
                     "cd /; exec " ++ File ++ " word"]],
     ok = file:write_file(File, binary:part(iolist_to_binary(Io), 0, 5000)),
-    ?assertEqual({1, <<"link: this file is damaged; get it again: it is cut off\n">>},
+    ?assertEqual({1, <<"link: this file is damaged, so copy it again: its end is missing\n">>},
                  running:run(Link, ["word"])).
 
 %% Shared functions
@@ -128,7 +128,7 @@ run(none, File, Words) -> running:run(File, Words);
 run(Emulator, File, Words) -> running:run(os:find_executable(Emulator), [File | Words]).
 
 said(File, Why) ->
-    iolist_to_binary([filename:basename(File), ": this file is damaged; get it again: ", Why,
+    iolist_to_binary([filename:basename(File), ": this file is damaged, so copy it again: ", Why,
                       "\n"]).
 
 places(Count, From, To) ->

@@ -84,9 +84,9 @@ refused(Config) ->
     [begin
          {Code, Said} = running:run(Program, [file(Config, Text)]),
          ?assertMatch({match, _}, re:run(Said, Why))
-     end || {Text, Code, Why} <- [{"-env", 2, "has no value after it"},
-                                  {"-env NAME", 2, "has no value after it"},
-                                  {"-args_file", 2, "has no value after it"},
+     end || {Text, Code, Why} <- [{"-env", 2, "has no value after it; add one"},
+                                  {"-env NAME", 2, "has no value after it; add one"},
+                                  {"-args_file", 2, "has no value after it; add one"},
                                   {"-args_file /no/such", 1, "No such file"},
                                   {"-args_file /dev/zero", 1, "is not a regular file"},
                                   {"-args_file /proc", 1, "Is a directory"},

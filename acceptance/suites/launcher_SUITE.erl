@@ -368,7 +368,7 @@ deep_directories(Config) ->
      || Program <- [filename:join(Dir, "probe"), Exe], Path <- [Deep, Longest]],
     Longer = Out ++ lists:duplicate(41, $r),
     ok = file:rename(Out, Longer),
-    Said = iolist_to_binary(["vm: this directory is damaged; get it again: "
+    Said = iolist_to_binary(["vm: this directory is damaged, so copy it again: "
                              "tree/lib/probe-1.2.3/priv/", Longest, ": "]),
     {1, <<Said:(byte_size(Said))/binary, _/binary>>} =
         running:run(filename:join(Longer, "probe"), ["args"]),
@@ -384,7 +384,7 @@ damaged_vm(Config) ->
     {ok, Bytes} = file:read_file(Vm),
     Half = byte_size(Bytes) div 2,
     <<Before:Half/binary, Byte, After/binary>> = Bytes,
-    Said = <<"probe: this directory is damaged; get it again: its file vm is missing or "
+    Said = <<"probe: this directory is damaged, so copy it again: its file vm is missing or "
              "changed\n">>,
     [begin
          ok = file:write_file(Vm, Damaged),
@@ -418,7 +418,8 @@ damaged_tree(Config) ->
     Tree = filename:join(Dir, "tree"),
     Start = fun() -> running:run(filename:join(Dir, "probe"), ["args"]) end,
     Said = fun(Path, Why) ->
-                   {1, iolist_to_binary(["vm: this directory is damaged; get it again: tree/", Path,
+                   {1, iolist_to_binary(["vm: this directory is damaged, so copy it again: tree/",
+                                         Path,
                                          ": ", Why, $\n])}
            end,
     [begin
@@ -558,7 +559,7 @@ damaged(Config) ->
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
     [begin
          <<Before:Offset/binary, Byte, After/binary>> = Bytes,
-         ?assertEqual({1, <<"probe: this file is damaged; get it again: "
+         ?assertEqual({1, <<"probe: this file is damaged, so copy it again: "
                             "its checksum is wrong\n">>},
                       changed("damaged", [Before, Byte bxor 1, After], Config))
      end || Offset <- [Start + 40, (Start + byte_size(Bytes)) div 2, byte_size(Bytes) - 1]].
@@ -567,7 +568,7 @@ damaged(Config) ->
 cut_off(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
-    [?assertEqual({1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
+    [?assertEqual({1, <<"probe: this file is damaged, so copy it again: its end is missing\n">>},
                   changed("cut_off", [binary:part(Bytes, 0, Size)], Config))
      || Size <- [Start, Start + 1, Start + 5000, (Start + byte_size(Bytes)) div 2,
                  byte_size(Bytes) - 5000, byte_size(Bytes) - 1]].
@@ -576,7 +577,7 @@ not_a_pack(Config) ->
     {ok, Bytes} = file:read_file(proplists:get_value(probe, Config)),
     {Start, _} = lists:last(binary:matches(Bytes, <<"Whittle", 1>>)),
     <<Before:Start/binary, Byte, After/binary>> = Bytes,
-    ?assertEqual({1, <<"probe: this file is damaged; get it again: "
+    ?assertEqual({1, <<"probe: this file is damaged, so copy it again: "
                        "the first bytes of the pack are wrong\n">>},
                  changed("not_a_pack", [Before, Byte bxor 1, After], Config)).
 

@@ -79,7 +79,7 @@ asked_in_elixir(File) ->
         {1, Raised} = Ask(["--whittle-eval", "raise \"on purpose\""]),
         ?assertMatch({match, _}, re:run(Raised, "RuntimeError.* on purpose")),
         {2, Misread} = Ask(["--whittle-eval", "1 +"]),
-        ?assertMatch({match, _}, re:run(Misread, "cannot read 1 \\+: ")),
+        ?assertMatch({match, _}, re:run(Misread, "cannot parse 1 \\+: ")),
         Shell = running:start(os:find_executable("script"),
                               ["-qec", "exec '" ++ File ++ "' --whittle-remote", "/dev/null"],
                               #{env => [{"TERM", "xterm"} | Env]}),

@@ -52,7 +52,7 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$."])),
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$.."])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1. % two"])),
-    ?assertMatch({2, <<"probe: cannot read 1 +: ", _/binary>>},
+    ?assertMatch({2, <<"probe: cannot parse 1 +: ", _/binary>>},
                  ask(Config, ["--whittle-eval", "1 +"])),
     ?assertMatch({2, <<"probe: ", _/binary>>}, ask(Config, ["--whittle-eval=elixir", "1+1"])),
     %% The expression's output appears here; it has no input.
@@ -100,7 +100,8 @@ shell_of_a_node_that_ends(Config) ->
     <<"ready">> = running:line(Port),
     {1, Said} = ask(Config, ["--whittle-remote"]),
     ?assertMatch({match, _},
-                 re:run(Said, ["^probe: ", Name, "@[^ ]+ ended before it answered\n$"])),
+                 re:run(Said, ["^probe: ", Name,
+                               "@[^ ]+ ended before it answered; see its log\n$"])),
     {0, _} = running:ended(Port).
 
 %% Starts a shell and waits for its first answer.

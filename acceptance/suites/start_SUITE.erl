@@ -55,7 +55,7 @@ cut_anywhere(Config) ->
                               end),
                 {Size, running:run(File, ["args"])}
             end || Size <- Sizes],
-    Expected = {1, <<"probe: this file is damaged; get it again: it is cut off\n">>},
+    Expected = {1, <<"probe: this file is damaged, so copy it again: its end is missing\n">>},
     ?assertEqual([], [Wrong || {_, Answer} = Wrong <- Said, Answer =/= Expected]).
 
 %% Changes a bit in the loaded parts of the VM. The pack has its own checksum (launcher_SUITE).
@@ -73,7 +73,8 @@ a_bit_anywhere(Config) ->
                 Put(Byte),
                 {At, Answer}
             end || At <- places(byte_size(Vm))],
-    Expected = {1, <<"probe: this file is damaged; get it again: the VM's checksum is wrong\n">>},
+    Expected = {1, <<"probe: this file is damaged, so copy it again: the VM's checksum is "
+                     "wrong\n">>},
     %% Section headers, up to two pages, lie between the VM's loaded parts and the pack.
     ?assertEqual([], [Wrong || {At, Answer} = Wrong <- Said, Answer =/= Expected,
                                At < byte_size(Vm) - 8192]).
@@ -88,7 +89,8 @@ checked_under_any_name(Config) ->
          {1, Said} = running:run(os:find_executable("bash"),
                                  ["-c", "exec -a \"$1\" \"$0\" args", File, Name]),
          ?assertMatch({Name, {match, _}},
-                      {Name, re:run(Said, "this file is damaged; get it again: the VM's checksum "
+                      {Name, re:run(Said, "this file is damaged, so copy it again: the VM's "
+                                   "checksum "
                                     "is wrong\n$")})
      end || Name <- ["/.whittle/zz", "/.whittle/bin/", "/.whittle/bin/zz", "/.whittle/bin/hear",
                      "/.whittle/bin/heart2", "/.whittle/bin/erl/", "/.whittle/heart"]].
@@ -159,7 +161,8 @@ secure_mode_of_a_security_module(Config) ->
                                   filename:join([running:root(), "acceptance", "suites",
                                                  "secure_mode.c"])]),
             {1, Said} = running:run(Starter, [proplists:get_value(probe, Config), "args"]),
-            ?assertMatch({match, _}, re:run(Said, "^probe: this file gets other rights than its "
+            ?assertMatch({match, _}, re:run(Said, "^probe: this file would run with other rights "
+                                               "than its "
                                             "caller has, so it does not run: .*the file has "
                                             "no rights of its own: a rule of SELinux or AppArmor "
                                             "causes it\\. .*noatsecure.*\n$"));
@@ -235,7 +238,7 @@ words_that_look_like_flags(Config) ->
              {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
              {[{"WHITTLE_COOKIE_FILE", File}], 2, File ++ ": " ++ begins_with_dash()},
              {[{"RELEASE_COOKIE", "a\nb"}], 2,
-              "RELEASE_COOKIE: the cookie has a control character in it"}]].
+              "RELEASE_COOKIE: the cookie contains a control character"}]].
 
 begins_with_dash() ->
     "a cookie cannot begin with -, because the VM reads such a word as a flag; choose another "
@@ -249,7 +252,7 @@ cookie_on_the_command_line(Config) ->
     ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie b -setcookie x@host other")),
     {2, Said} = Cookie("-setcookie -secret"),
     ?assertMatch({match, _}, re:run(Said, "-setcookie: has no cookie after it")),
-    ?assertMatch({2, <<"probe: -sname: has no node name after it\n">>},
+    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one\n">>},
                  probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname"}])),
     ?assertEqual({ok, []}, file:list_dir(Home)).
 
@@ -285,7 +288,7 @@ cookie_file_of_one_word(Config) ->
                        [{"WHITTLE_COOKIE_FILE", cookie_file(Config, "\n secret \r\n\n")}])),
     {1, Said} = named(Config, ["cookie"],
                       [{"WHITTLE_COOKIE_FILE", cookie_file(Config, [<<"a">>, 0, <<"b\n">>])}]),
-    ?assertMatch({match, _}, re:run(Said, "has a zero byte in it")).
+    ?assertMatch({match, _}, re:run(Said, "contains a zero byte")).
 
 %% The VM printed crash reports for such a cookie file. It does not read the file if it has a cookie
 %% from elsewhere.
@@ -313,13 +316,13 @@ home_cookie_that_is_wrong(Config) ->
                   named(Config, ["cookie"], [{"HOME", Home}])
           end,
     Said = fun(Why) -> {1, iolist_to_binary(["probe: ", File, ": ", Why, "\n"])} end,
+    Long = Said("the cookie is longer than 255 bytes; choose a shorter one"),
     [?assertEqual(Expected, Try(Bytes, Mode))
      || {Bytes, Mode, Expected} <-
             [{lists:duplicate(255, $c), 8#600,
               {0, list_to_binary(lists:duplicate(255, $c) ++ "\n")}},
              {"-secret\r\n \n", 8#400, {0, <<"'-secret'\n">>}},
-             {lists:duplicate(256, $c), 8#600, Said("the cookie is longer than 255 bytes")},
-             {lists:duplicate(300, $c), 8#600, Said("the cookie is longer than 255 bytes")},
+             {lists:duplicate(256, $c), 8#600, Long}, {lists:duplicate(300, $c), 8#600, Long},
              {lists:duplicate(5000, $c), 8#600, Said("is larger than 4096 bytes")},
              {"", 8#600, Said("the cookie file is empty; write the cookie into it")},
              {"\n", 8#600, Said("the cookie file is empty; write the cookie into it")},

@@ -78,7 +78,7 @@ static const char *set_node_name(struct flags *flags)
     if (node == NULL && given != NULL) {
         node = flags_value(flags, given + 1);
         if (node == NULL)
-            refuse(EXIT_MISUSED, given, "has no node name after it");
+            refuse(EXIT_MISUSED, given, "has no node name after it; add one");
     }
     flags_remove(flags, "name", 1);
     flags_remove(flags, "sname", 1);
@@ -150,15 +150,16 @@ static void set_mapper_port(struct flags *flags)
 static const char *checked_cookie(const char *source, const char *cookie)
 {
     if (*cookie == '\0')
-        refuse(EXIT_MISUSED, source, "the cookie is empty");
+        refuse(EXIT_MISUSED, source, "the cookie is empty; set a cookie of 1 to 255 bytes");
     if (*cookie == '-')
         refuse(EXIT_MISUSED, source,
                "a cookie cannot begin with -, because the VM reads such a word as a flag; choose "
                "another cookie");
     if (strlen(cookie) > MOST_COOKIE_LETTERS)
-        refuse(EXIT_MISUSED, source, "the cookie is longer than 255 bytes");
+        refuse(EXIT_MISUSED, source, "the cookie is longer than 255 bytes; choose a shorter one");
     if (has_control_character(cookie))
-        refuse(EXIT_MISUSED, source, "the cookie has a control character in it");
+        refuse(EXIT_MISUSED, source,
+               "the cookie contains a control character; choose another cookie");
     return cookie;
 }
 
@@ -213,7 +214,8 @@ static const char *read_cookie_file(const char *path)
     if (status.st_uid != geteuid() && status.st_uid != 0)
         refuse(EXIT_FAILED, path, "the cookie file belongs to another user; run chown on it");
     if (strlen(cookie) != size)
-        refuse(EXIT_FAILED, path, "the cookie file has a zero byte in it");
+        refuse(EXIT_FAILED, path,
+               "the cookie file contains a zero byte; write the cookie into it again");
     cookie += strspn(cookie, spaces);
     for (end = strlen(cookie); end > 0 && strchr(spaces, cookie[end - 1]) != NULL; end--)
         cookie[end - 1] = '\0';
@@ -249,7 +251,7 @@ static void check_home_cookie(const char *path)
     if (length == 0 || status.st_size == 0)
         refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
     if (length > MOST_COOKIE_LETTERS)
-        refuse(EXIT_FAILED, path, "the cookie is longer than 255 bytes");
+        refuse(EXIT_FAILED, path, "the cookie is longer than 255 bytes; choose a shorter one");
     free(cookie);
 }
 
@@ -314,7 +316,7 @@ static void make_up_cookie(struct flags *flags)
     size_t i;
 
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        refuse(EXIT_FAILED, "cannot make up a cookie", strerror(errno));
+        refuse(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
     for (i = 0; i < sizeof random; i++)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';

@@ -26,8 +26,8 @@
    zero byte ends each. */
 #define NAME(text) ".asciz \"" text "\"\n"
 #define MESSAGES                                                                              \
-    ".asciz \": this file is damaged; get it again: it is cut off\\n\"\n"                     \
-    ".asciz \": this file is damaged; get it again: the VM's checksum is wrong\\n\"\n"        \
+    ".asciz \": this file is damaged, so copy it again: its end is missing\\n\"\n"                \
+    ".asciz \": this file is damaged, so copy it again: the VM's checksum is wrong\\n\"\n"    \
     WHITTLE_CHILDREN(NAME) ".byte 0\n"
 
 #define BEGIN                                                                                 \

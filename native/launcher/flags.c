@@ -26,7 +26,7 @@ void refuse_value(const char *name, const char *value, const char *expected)
 static void *checked(void *memory)
 {
     if (memory == NULL)
-        refuse(EXIT_FAILED, "flags", "out of memory");
+        refuse(EXIT_FAILED, "cannot read the flags", "out of memory");
     return memory;
 }
 
@@ -138,7 +138,7 @@ static const char *value_of(const char *flag, const char *text, int in_file,
 {
     text = next_word(text, in_file, buffer);
     if (text == NULL)
-        refuse(EXIT_MISUSED, flag, "has no value after it");
+        refuse(EXIT_MISUSED, flag, "has no value after it; add one");
     return text;
 }
 
@@ -191,7 +191,8 @@ static void add_file(struct flags *flags, const char *path, int depth)
     char *text;
 
     if (depth > MAX_DEPTH)
-        refuse(EXIT_MISUSED, path, "includes itself with -args_file, or the nesting is too deep");
+        refuse(EXIT_MISUSED, path,
+               "includes itself with -args_file, or files include files at too many levels");
     text = read_file(path);
     add_text(flags, text, 1, depth);
     free(text);

@@ -50,7 +50,8 @@ static const struct own_flag {
 } own_flags[] = {
     {"--whittle-info", VERB_SHOW, "etc/info.txt", 0, "", "list the contents of this file"},
     {"--whittle-info=json", VERB_SHOW, "etc/info.json", 0, "", "list the contents as JSON"},
-    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "", "print the notices of all parts"},
+    {"--whittle-licenses", VERB_SHOW, "etc/licenses.txt", 0, "",
+     "print the license notices of all parts"},
     {"--whittle-bom", VERB_SHOW, "etc/bom.json", 0, "", "print the bill of materials (SPDX)"},
     {"--whittle-ping", VERB_CONTROL, "ping", 0, "", "tell whether the running node answers"},
     {"--whittle-pid", VERB_CONTROL, "pid", 0, "", "print the running node's process id"},
@@ -106,7 +107,7 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
 static void end_output(void)
 {
     if (fflush(stdout) != 0 || ferror(stdout))
-        refuse(EXIT_FAILED, "cannot write", strerror(errno));
+        refuse(EXIT_FAILED, "cannot write to standard output", strerror(errno));
     exit(0);
 }
 
@@ -114,7 +115,7 @@ static void show(const char *path)
 {
     char *text = pack_text(path);
     if (text == NULL)
-        refuse(EXIT_FAILED, "the build did not pack this file", path);
+        refuse(EXIT_FAILED, "this executable does not contain the file", path);
     fputs(text, stdout);
     end_output();
 }
@@ -276,7 +277,7 @@ static void add_config(struct flags *flags)
     length = strlen(filled);
     fd = memfd_create("sys.config", 0);
     if (fd < 0 || write(fd, filled, length) != (ssize_t)length)
-        refuse(EXIT_FAILED, "cannot fill in sys.config", strerror(errno));
+        refuse(EXIT_FAILED, "cannot replace the variables in sys.config", strerror(errno));
     lseek(fd, 0, SEEK_SET);
     snprintf(number, sizeof number, "%d", fd);
     flags_add_init(flags, "-configfd", number);
@@ -504,7 +505,8 @@ static void refuse_lent_rights(void)
                  "rule of SELinux or AppArmor causes it. Allow `noatsecure' for this change of "
                  "the domain (SELinux), or write px instead of Px in the profile (AppArmor)",
                  danger);
-        refuse(EXIT_FAILED, "this file gets other rights than its caller has, so it does not run",
+        refuse(EXIT_FAILED,
+               "this file would run with other rights than its caller, so it does not run",
                why);
     }
     snprintf(why, sizeof why,
@@ -556,8 +558,8 @@ int main(int argc, char **argv)
     switch (pack_open()) {
     case PACK_DAMAGED:
         refuse(EXIT_FAILED,
-               pack_is_tree() ? "this directory is damaged; get it again"
-                              : "this file is damaged; get it again",
+               pack_is_tree() ? "this directory is damaged, so copy it again"
+                              : "this file is damaged, so copy it again",
                pack_problem());
     case PACK_READY:
         return run_packed(argc, argv);
@@ -565,7 +567,8 @@ int main(int argc, char **argv)
         /* A caller that uses it as beam.smp sets BINDIR. */
         if (getenv("BINDIR") == NULL)
             refuse(EXIT_FAILED, "this file holds no application",
-                   "it is the VM alone; strip and objcopy remove a packed application");
+                   "it is the VM alone, because strip and objcopy remove a packed application; "
+                   "copy the build's output again");
         sys_init_signal_stack();
         erl_start(argc, argv);
     }

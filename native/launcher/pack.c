@@ -174,7 +174,7 @@ enum pack_state pack_open(void)
     if (segment == NULL)
         return directory != NULL ? open_tree(directory) : PACK_ABSENT;
     if (is_cut_off(segment))
-        return damaged("it is cut off");
+        return damaged("its end is missing");
     if (memcmp(pack, magic, sizeof magic) != 0)
         return damaged("the first bytes of the pack are wrong");
     pack_size = get32(pack + 12);
@@ -189,10 +189,10 @@ enum pack_state pack_open(void)
     index_raw = get32(pack + 28);
     if (block_count > (pack_size - HEADER_SIZE) / BLOCK_ROW_SIZE ||
         entry_count > index_raw / ENTRY_HEAD_SIZE)
-        return damaged("its tables do not fit");
+        return damaged("its tables have a wrong size");
     tables = HEADER_SIZE + (size_t)block_count * BLOCK_ROW_SIZE;
     if (index_stored > pack_size - tables)
-        return damaged("its index does not fit");
+        return damaged("its index has a wrong size");
 
     index_bytes = pack + tables;
     index = map_bytes(index_raw ? index_raw : 1);
@@ -209,7 +209,7 @@ enum pack_state pack_open(void)
         blocks[i].stored_size = get32(row + 4);
         blocks[i].raw_size = get32(row + 8);
         if (offset > pack_size || blocks[i].stored_size > pack_size - offset)
-            return damaged("a block lies outside of it");
+            return damaged("one of its blocks ends beyond its end");
         blocks[i].stored = pack + offset;
     }
     if (read_index(index, index_raw) < 0)
@@ -290,7 +290,7 @@ static enum pack_state add_file(char *line)
     if (path_in_tree(full, path) < 0 || stat(full, &status) < 0)
         return tree_damaged(path, strerror(errno));
     if (!S_ISREG(status.st_mode) || status.st_size > UINT32_MAX)
-        return tree_damaged(path, "it is no regular file below 4 GB");
+        return tree_damaged(path, "it is not a regular file of less than 4 GB");
     entry->mode = (uint16_t)(status.st_mode & 0777);
     entry->size = (uint32_t)status.st_size;
     if (strcmp(line, "-") != 0 && strtoull(line, NULL, 10) != entry->size) {
@@ -321,7 +321,7 @@ static enum pack_state open_tree(const char *directory)
     for (line++; state == PACK_READY && entry_count < count; line = next + 1) {
         next = strchr(line, '\n');
         if (next == NULL)
-            return tree_damaged(LIST, "it is cut off");
+            return tree_damaged(LIST, "its end is missing");
         *next = '\0';
         state = add_file(line);
     }

@@ -179,7 +179,7 @@ call(Node, Module, Function, Arguments, Raised) ->
         throw:Value -> Raised(throw, Value, []);
         exit:{signal, Reason} -> Raised(exit, Reason, []);
         error:{erpc, noconnection} ->
-            throw({?FAILED, io_lib:format("~s ended before it answered", [Node])});
+            throw({?FAILED, io_lib:format("~s ended before it answered; see its log", [Node])});
         error:{erpc, Reason} ->
             throw({?FAILED, io_lib:format("the call to ~s failed (~tp)", [Node, Reason])})
     after
@@ -227,7 +227,7 @@ with_dot(Tokens, End) ->
 
 -spec misread(string(), unicode:chardata()) -> no_return().
 misread(Word, Why) ->
-    throw({?MISUSED, io_lib:format("cannot read ~ts: ~ts", [Word, Why])}).
+    throw({?MISUSED, io_lib:format("cannot parse ~ts: ~ts", [Word, Why])}).
 
 %% The node and the end
 

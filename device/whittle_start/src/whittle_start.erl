@@ -36,7 +36,7 @@ run(Module) ->
     {Pid, Ref} = spawn_monitor(fun() -> main(Module) end),
     receive
         {'DOWN', Ref, process, Pid, Reason} ->
-            fail(io_lib:format("main/1 was stopped: ~tp", [Reason]))
+            fail(io_lib:format("another process stopped main/1 with the reason ~tp", [Reason]))
     end.
 
 -spec main(module()) -> no_return().

@@ -352,7 +352,7 @@ script(Vm) ->
      "if [ \"$sum\" != '", whittle_cksum:sum(Vm), "' ] && { [ -n \"$sum\" ] ||\n"
      "    { [ -r \"$here/vm\" ] && command -v cksum >/dev/null; } ||\n"
      "    [ ! -f \"$here/vm\" ] || [ ! -x \"$here/vm\" ] || [ ! -s \"$here/vm\" ]; }; then\n"
-     "    echo \"${0##*/}: this directory is damaged; get it again:"
+     "    echo \"${0##*/}: this directory is damaged, so copy it again:"
      " its file vm is missing or changed\" >&2\n"
      "    exit 1\n"
      "fi\n"

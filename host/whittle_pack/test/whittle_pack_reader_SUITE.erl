@@ -70,7 +70,7 @@ in_its_own_file(Config) ->
     {ok, _} = file:position(Short, iolist_size(Bytes) - 1),
     ok = file:truncate(Short),
     ok = file:close(Short),
-    ?assertEqual({damaged, <<"it is cut off">>}, answer(made:tool(Packed, [], "/"))).
+    ?assertEqual({damaged, <<"its end is missing">>}, answer(made:tool(Packed, [], "/"))).
 
 as_packed(Config) ->
     made:holds(30, pack_samples:blocks(), fun(Blocks) ->
