@@ -163,7 +163,7 @@ secure_mode_of_a_security_module(Config) ->
             {1, Said} = running:run(Starter, [proplists:get_value(probe, Config), "args"]),
             ?assertMatch({match, _}, re:run(Said, "^probe: this file would run with other rights "
                                                "than its "
-                                            "caller has, so it does not run: .*the file has "
+                                            "caller, so it does not run: .*the file has "
                                             "no rights of its own: a rule of SELinux or AppArmor "
                                             "causes it\\. .*noatsecure.*\n$"));
         Other -> {skip, "secure_mode.c is for x86-64, not " ++ Other}
@@ -238,7 +238,8 @@ words_that_look_like_flags(Config) ->
              {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
              {[{"WHITTLE_COOKIE_FILE", File}], 2, File ++ ": " ++ begins_with_dash()},
              {[{"RELEASE_COOKIE", "a\nb"}], 2,
-              "RELEASE_COOKIE: the cookie contains a control character"}]].
+              "RELEASE_COOKIE: the cookie contains a control character; choose another "
+              "cookie"}]].
 
 begins_with_dash() ->
     "a cookie cannot begin with -, because the VM reads such a word as a flag; choose another "
@@ -275,7 +276,8 @@ long_cookies(Config) ->
          [?assertEqual(case Length of
                            255 -> {0, list_to_binary(Cookie ++ "\n")};
                            _ -> {2, iolist_to_binary(["probe: ", Source, ": the cookie is longer "
-                                                      "than 255 bytes\n"])}
+                                                      "than 255 bytes; choose a shorter "
+                                                      "one\n"])}
                        end,
                        named(Config, ["cookie"], [{Name, Value}]))
           || {Name, Value, Source} <- [{"RELEASE_COOKIE", Cookie, "RELEASE_COOKIE"},
