@@ -419,7 +419,7 @@ bad_keep(Config) ->
                  {"ok:\n", [File, ": `ok:' is not of the form M, M:F or M:F/A: correct the line"]},
                  %% Not UTF-8.
                  {<<"% caf", 16#e9, "\ncaf", 16#e9, "\n">>,
-                  ["there is no function caf", <<"é"/utf8>>, ", which --keep names: correct the "
+                  ["there is no module caf", <<"é"/utf8>>, ", which --keep names: correct the "
                    "name"]}]],
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, ".no cannot be read (no such file or "
                                        "directory): check the path given to --keep\n"])},

@@ -438,7 +438,8 @@ nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
                       "", File, ": the "
                       "command started no Erlang VM of OTP ", release(Erl), " or newer that "
-                      "reads flags from the environment; name a command that does\n"]).
+                      "reads flags from the environment; name a command that does (an output that "
+                      "was built with --shake does not)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

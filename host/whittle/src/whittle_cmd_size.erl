@@ -48,8 +48,15 @@ reasons(#{roots := Roots, on := On, off := Off} = Weights) ->
     #{json => Weights,
       text => [weights("code, by the application or entry point that needs it", Roots),
                weights("features that are on, with their own code", On),
-               weights("features that are off, with the code that each would add", Off),
+               additions("features that are off, with the code that each would add", Off),
                "Bytes are estimates of code before compression.\n"]}.
+
+additions(_, []) -> "";
+additions(Title, Weights) ->
+    [whittle_table:text([[Title, "functions", "bytes"]
+                         | [[Name, Functions, Bytes]
+                            || #{name := Name, functions := Functions, bytes := Bytes}
+                                   <- Weights]]), $\n].
 
 weights(_, []) -> "";
 weights(Title, Weights) ->

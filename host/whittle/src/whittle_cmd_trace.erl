@@ -18,7 +18,7 @@
 command() ->
     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
       help => "run a command and record the functions that its Erlang VMs call, for "
-              "`build --evidence'",
+              "`build --evidence'; the exit code is that of CMD",
       options => [#{name => out, long => "out", short => $o, value => "FILE",
                     help => "the path of the recording (default: CMD's name with .trace)"}]}.
 
@@ -92,7 +92,8 @@ collect(Dir, Out) ->
             whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
                                   ": the command started no Erlang VM of OTP ",
                                   erlang:system_info(otp_release), " or newer that reads flags "
-                                  "from the environment; name a command that does"]);
+                                  "from the environment; name a command that does (an output that "
+                                  "was built with --shake does not)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->

@@ -82,7 +82,7 @@ help(Config) ->
            "  targets     list the machines that you can build for\n"
            "  run         run an executable, in an emulator if it is for another machine\n"
            "  trace       run a command and record the functions that its Erlang VMs call, for"
-           " `build --evidence'\n"
+           " `build --evidence'; the exit code is that of CMD\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"

@@ -174,6 +174,7 @@ format_error(Error) -> whittle_make_shake:format_error(Error).
 %%
 %% They are the last output of a failed program, or a list.
 -spec details(reason()) -> [unicode:chardata()].
+details({system, Error}) -> whittle_system:details(Error);
 details({shake, Error}) -> whittle_shake:details(Error);
 details({runtime, Error}) -> whittle_runtime:step_output(Error);
 details(_) -> [].

@@ -295,7 +295,8 @@ features() ->
 format_error({too_many_names, Path}) ->
     ["the packed file ", Path, ": ", whittle_term:too_many_names(), ", or build without --shake"];
 format_error({not_there, {Where, Name}}) ->
-    ["there is no function ", whittle_shake_name:text(Name), ", which ", Where,
+    ["there is no ", case Name of {_} -> "module"; _ -> "function" end, $\s,
+     whittle_shake_name:text(Name), ", which ", Where,
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",

@@ -21,7 +21,7 @@
 %% Files and environment of the release
 -export([files/1, put_file/3, env/1, put_env/3]).
 %% Queries of other applications
--export([natives/1, is_notice/1, sizes/1, format_error/1]).
+-export([natives/1, is_notice/1, sizes/1, format_error/1, details/1]).
 %% The ledger
 -export([ledger/1, note/2, enter/4]).
 
@@ -259,6 +259,11 @@ sizes(#system{apps = Apps}) ->
 %% @doc Formats every error of this application as one line that ends with the next step.
 -spec format_error(error()) -> unicode:chardata().
 format_error(Error) -> whittle_system_error:format(Error).
+
+%% @doc Returns the lines that belong above the line of {@link format_error/1}: the first lines of a
+%% compiler that failed.
+-spec details(error()) -> [unicode:chardata()].
+details(Error) -> whittle_system_error:details(Error).
 
 %% @doc Lists the passes that ran on the system, oldest first.
 -spec ledger(system()) -> [entry()].

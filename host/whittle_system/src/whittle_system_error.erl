@@ -1,7 +1,7 @@
 %% @hidden Formats the errors of this application as lines for a person.
 -module(whittle_system_error).
 
--export([format/1]).
+-export([format/1, details/1]).
 
 -export_type([error/0]).
 
@@ -52,10 +52,21 @@
       | {module_twice, {module(), One :: text(), Other :: text()}}
       | {source_twice, {path(), Name :: text(), [path()]}}.
 
+%% The lines of a failed compiler that an error shows.
+-define(SHOWN_LINES, 30).
+
 %% @doc Formats an error as one line that ends with the next step. It escapes control characters,
 %% which names may contain.
 -spec format(whittle_system:error()) -> unicode:chardata().
 format(Error) -> whittle_file_name:printable(text(Error)).
+
+%% @doc Returns the lines that belong above the line of {@link format/1}: the first lines of a
+%% compiler that failed.
+-spec details(error()) -> [unicode:chardata()].
+details({not_compiled, {_, _, Output}}) ->
+    lists:sublist([whittle_file_name:printable(Line) || Line <- string:lexemes(Output, "\r\n")],
+                  ?SHOWN_LINES);
+details(_) -> [].
 
 %% Internal
 
@@ -85,7 +96,7 @@ text({not_fetched, {Dir, Line}}) ->
          "again; rebar3 printed: ~ts", [Dir, Line]);
 text({not_compiled, {Dir, Command, Output}}) ->
     line("~ts does not compile: correct it and try again; ~ts printed: ~ts",
-         [Dir, Command, tail(Output)]);
+         [Dir, Command, first_error(Output)]);
 text({unreadable, {File, eloop}}) ->
     line("~ts is a symbolic link in a loop: remove it", [File]);
 text({unreadable, {File, eilseq}}) ->
@@ -281,6 +292,14 @@ askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
 %% Takes the last lines of a compiler's output, on one line.
+%% A compiler's error begins with the place: `file.erl:7:'. The errors after the first one often
+%% follow from it.
+first_error(Output) ->
+    case re:run(Output, "^[^ %\\s].*:\\d+:.*$", [multiline, {capture, first, binary}]) of
+        {match, [Line]} -> Line;
+        nomatch -> tail(Output)
+    end.
+
 tail(Output) ->
     Lines = string:lexemes(Output, "\r\n"),
     lists:join(" | ", lists:nthtail(max(0, length(Lines) - 5), Lines)).
