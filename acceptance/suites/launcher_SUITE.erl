@@ -434,7 +434,7 @@ damaged_tree(Config) ->
          ok = file:delete(File),
          ?assertEqual(Said(Path, "No such file or directory"), Start()),
          ok = file:make_dir(File),
-         ?assertEqual(Said(Path, "it is no regular file below 4 GB"), Start()),
+         ?assertEqual(Said(Path, "it is not a regular file of less than 4 GB"), Start()),
          ok = file:del_dir(File),
          ok = file:write_file(File, Bytes)
      end || Path <- ["etc/flags", "boot/start.boot", "lib/probe-1.2.3/priv/note.txt",
@@ -586,8 +586,9 @@ stripped(Config) ->
     File = filename:join(directory(Config, "stripped"), "probe"),
     {0, _} = running:run(os:find_executable("strip"),
                          ["-o", File, proplists:get_value(probe, Config)]),
-    ?assertEqual({1, <<"probe: this file holds no application: it is the VM alone; strip and "
-                       "objcopy remove a packed application\n">>},
+    ?assertEqual({1, <<"probe: this file holds no application: it is the VM alone, because "
+                       "strip and objcopy remove a packed application; copy the build's output "
+                       "again\n">>},
                  running:run(File, ["args"])).
 
 changed(Name, Bytes, Config) ->
