@@ -437,9 +437,9 @@ release(Erl) ->
 nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
                       "", File, ": the "
-                      "command started no Erlang VM of OTP ", release(Erl), " or newer that "
-                      "reads flags from the environment; name a command that does (an output that "
-                      "was built with --shake does not)\n"]).
+                      "command started no Erlang VM that whittle can record (OTP ", release(Erl),
+                      " or newer, which reads flags from the environment); name a command that "
+                      "starts one (whittle cannot record an output built with --shake)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

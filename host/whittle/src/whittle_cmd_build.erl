@@ -156,8 +156,8 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
       || #{costs := Costs} <- [Ledger], Table <- whittle_cost_tables:tables(Costs)],
-     ["\nBytes and memory are estimates before compression. The build would lose the \"retained\"\n"
-      "code without that application or dynamic call.\n"
+     ["\nBytes and memory are estimates before compression. \"retained\" is the code that the\n"
+      "build would not contain without that application or dynamic call.\n"
       || #{costs := _} <- [Ledger]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 

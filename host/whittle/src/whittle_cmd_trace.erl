@@ -90,10 +90,10 @@ collect(Dir, Out) ->
         {0, _} ->
             whittle_recording:remove(Dir),
             whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
-                                  ": the command started no Erlang VM of OTP ",
-                                  erlang:system_info(otp_release), " or newer that reads flags "
-                                  "from the environment; name a command that does (an output that "
-                                  "was built with --shake does not)"]);
+                                  ": the command started no Erlang VM that whittle can record "
+                                  "(OTP ", erlang:system_info(otp_release), " or newer, which "
+                                  "reads flags from the environment); name a command that starts "
+                                  "one (whittle cannot record an output built with --shake)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->

@@ -56,7 +56,8 @@ uncalled(Name, [{_, {Gone, []}} | _] = Uncalled, Others) ->
          {1, _} -> "1 function";
          {N, []} -> ["all ", whittle_number:text(N), " functions"];
          {N, _} -> [whittle_number:text(N), " functions"]
-     end, several(Gone, length(Uncalled)), ", because no kept function calls ",
+     end, several(Gone, length(Uncalled)),
+     case Gone of whole -> ", although"; _ -> ", because" end, " no kept function calls ",
      case Uncalled of [_] -> "it"; _ -> "them" end, ": ",
      lists:join(", ", [io_lib:format("~tp/~b", [F, A])
                        || {{_, F, A}, _} <- lists:sublist(Uncalled, ?SHOWN)]),
@@ -80,6 +81,9 @@ text({Mfa, {unseen, Way}}) ->
     [whittle_shake_name:text(Mfa), gone(cold),
      ": the recorded run did not call it. The path to it:\n",
      [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
+text({Mfa, {whole, []}}) ->
+    [whittle_shake_name:text(Mfa), ": no kept function calls it, but the VM loads it with its "
+     "module, because splitting the module saves nothing\n\n"];
 text({Mfa, {Gone, []}}) ->
     [whittle_shake_name:text(Mfa), gone(Gone), ": no kept function calls it\n\n"];
 text({Mfa, {Gone, Edges}}) ->

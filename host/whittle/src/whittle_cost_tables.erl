@@ -24,7 +24,8 @@ application_row(#{name := Name, hot := #{bytes := Hot}, rest := #{bytes := Rest}
      case Application of #{retained := #{bytes := Retained}} -> Retained; #{} -> "" end,
      case Opens of
          [] -> "";
-         _ -> io_lib:format("makes ~b of ~b kinds of dynamic calls", [length(Opens), Kinds])
+         _ -> io_lib:format("makes dynamic calls (~b of the build's ~b kinds)",
+                            [length(Opens), Kinds])
      end].
 
 dynamic_row(#{kind := Kind, retained := #{functions := Functions, bytes := Bytes},

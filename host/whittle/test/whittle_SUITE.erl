@@ -951,7 +951,7 @@ clean_beside_build(Config) ->
     {0, Listed, ""} = whittle(Config, ["clean"], [Env, "A="]),
     true = port_command(Build, [3]),
     ?assertMatch({130, _}, to_end(Build)),
-    ?assertMatch({1, "", "whittle: a build is running and reads the cache (it holds " ++ _},
+    ?assertMatch({1, "", "whittle: a build is running and reads the cache (the build holds " ++ _},
                  Refused),
     ?assertMatch({match, [_]}, re:run(Listed, "a build uses it", [global])),
     ?assert(filelib:is_dir(Artifact)),

@@ -214,8 +214,9 @@ text({odd_name, {Name, Why}}) ->
          "release",
          [Name, Why]);
 text({name_taken, Name}) ->
-    line("every output directory has a file `~ts' of its own: rename the application or release, "
-         "or build with --format exe", [Name]);
+    line("the start script cannot have the name `~ts', because every output directory needs that "
+         "name for another part: rename the application or release, or build with --format exe",
+         [Name]);
 text({pack_too_large, Bytes}) ->
     line("the packed files have ~b bytes, and a pack holds at most 4 GB: remove some of "
          "them", [Bytes]);
@@ -224,7 +225,8 @@ text({elf_foreign, _}) ->
 text({elf_damaged, What}) ->
     line("the executable is damaged (~ts): copy it again, or build it again", [What]);
 text({elf_no_note, []}) ->
-    line("the VM has no place for a pack: build it again", []);
+    line("the file is not a VM that Whittle built (it has no place for a pack): build the VM again",
+         []);
 text({elf_no_pack, []}) ->
     line("it contains no packed application: name a file that `whittle build' made", []);
 text({elf_no_room, Address}) ->

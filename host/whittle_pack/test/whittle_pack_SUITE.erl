@@ -433,9 +433,9 @@ odd_names(Config) ->
     ?assertEqual({error, {name_taken, "vm"}},
                  whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config),
                                     #{format => dir})),
-    ?assertEqual("every output directory has a file `vm' of its own: rename the application or "
-                 "release, or build with --format exe",
-                 lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
+    ?assertEqual("the start script cannot have the name `vm', because every output directory needs "
+                 "that name for another part: rename the application or release, or build with "
+                 "--format exe", lists:flatten(whittle_pack:format_error({name_taken, "vm"}))),
     ?assertEqual([], files(Config)),
     {ok, _} = whittle_pack:write(Called, ?config(runtime, Config), ?config(out, Config), #{}).
 

@@ -62,9 +62,9 @@ format({no_cxx, #{native := Native, target := Target}}) ->
 format({native_twice, #{native := Native}}) ->
     ["two libraries have the name ", Native, "; rename one of them, also in its C source"];
 format({native_by_module, #{native := Native, module := Module, otp := Otp}}) ->
-    ["the module ", atom_to_list(Module), " loads the NIF ", Native, ", and OTP ", Otp, " finds a"
-     " linked NIF by its module's name; give the module and the NIF the same name, or use OTP 28"
-     " or newer"];
+    ["OTP ", Otp, " finds a linked NIF by the name of the module that loads it, but the module ",
+     atom_to_list(Module), " loads the NIF ", Native, "; give both the same name, or use OTP 28 or"
+     " newer"];
 format({no_archive, #{native := Native, target := Target, known := Known}}) ->
     ["the library ", Native, " has compiled archives for ", commas(Known), ", but none for ",
      Target, "; add an archive for ", Target];
@@ -103,8 +103,9 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["this machine has no program ", Tool, "; install the package ", Package];
 format({no_notice, #{component := Component}}) ->
-    ["this machine has no license notice of ", Component, ", and its license requires one in every"
-     " copy; install its package again with the documents in /usr/share/doc"];
+    ["the license of ", Component, " requires a notice in every copy, but this machine has no such"
+     " notice; install the package of ", Component, " again, with the documents in"
+     " /usr/share/doc"];
 format({disk_full, #{dir := Dir}}) ->
     ["the disk is full (", Dir, "); free space there, or set WHITTLE_CACHE to a"
      " directory with 2 GB free"];
@@ -115,8 +116,8 @@ format({cache_link, #{link := Link}}) ->
     [Link, " is a symbolic link, and `whittle clean' does not follow links; remove the link, or set"
      " WHITTLE_CACHE to the directory to use"];
 format({build_running, #{lock := Lock}}) ->
-    ["a build is running and reads the cache (it holds ", Lock, "), so Whittle removed nothing; run"
-     " `whittle clean --yes' again when the build has ended"];
+    ["a build is running and reads the cache (the build holds the lock ", Lock, "), so Whittle"
+     " removed nothing; run `whittle clean --yes' again when the build has ended"];
 format({changed_artifact, #{file := File, dir := Dir, why := Why}}) ->
     [File, " ", Why, "; remove the directory ", Dir, " and build again"];
 format({open_artifact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
@@ -130,8 +131,8 @@ format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
      "; set WHITTLE_CACHE to a directory of yours"];
 %% Builds
 format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
-    ["the patch ", Patch, " does not apply to OTP ", Otp,
-     "; correct the patch, or its releases in the series file (", Log, ")"];
+    ["the patch ", Patch, " does not apply to OTP ", Otp, " (log: ", Log, "); correct the patch, or"
+     " the OTP releases that the series file gives for it"];
 format({bad_series, #{file := File, line := Line}}) ->
     [File, ":", integer_to_list(Line), " does not have the form"
      " \"PATCH OTP[,OTP...]\"; correct this line"];

@@ -116,7 +116,7 @@ text({unreadable, {File, efbig}}) ->
     line("~ts is larger than Whittle allows (docs/inputs.md has the limits): correct or remove it",
          [File]);
 text({unreadable, {File, enotdir}}) ->
-    line("~ts is a file, and a directory has the same name: rename the file", [File]);
+    line("~ts is a file, but only a directory may have this name: rename the file", [File]);
 text({unreadable, {File, enoent}}) ->
     line("~ts is a link without a target: remove it", [File]);
 text({unreadable, {File, Reason}}) ->
@@ -195,8 +195,8 @@ text({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that no output can contain "
          "(~ts): ~ts", [Name, askers(Askers), list(Paths), remedy(Name, Askers)]);
 text({circular_applications, Circle}) ->
-    line("applications need each other in a cycle (~ts): remove one of them from `applications' in "
-         "the .app file of another", [list(Circle)]);
+    line("applications need each other in a cycle (~ts): break the cycle, by removing one of them "
+         "from the list `applications' in another one's .app file", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
          "VM cannot load shared objects: describe its sources with --native (docs/natives.md), or "
@@ -236,7 +236,7 @@ text({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
          "OTP ~ts: compile it with OTP ~ts or older, or choose a newer `--otp' "
          "(`whittle help build' lists them)", [Module, Name, Needs, Why, Otp, Otp]);
 text({too_old, {Name, Module, _Opcodes, Otp}}) ->
-    line("module ~ts of ~ts was compiled for an OTP that OTP ~ts cannot load, and it has no debug "
+    line("module ~ts of ~ts was compiled by an OTP too old for OTP ~ts, and it has no debug "
          "information from which Whittle could compile it again: build with `--otp 25', or compile "
          "the module with OTP ~ts", [Module, Name, Otp, Otp]);
 text({module_twice, {Module, One, Other}}) ->

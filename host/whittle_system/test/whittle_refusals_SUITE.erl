@@ -390,7 +390,7 @@ newer_beam(Config) ->
 too_old_beam(Config) ->
     Dir = made:app(in("old", Config), old, [], [{old, "-module(old)."}]),
     made:file(filename:join(Dir, "ebin/old.beam"), old_beam("old", [])),
-    refused(Dir, too_old, "module old of old was compiled for an OTP that OTP .* cannot load, "
+    refused(Dir, too_old, "module old of old was compiled by an OTP too old for OTP .*, "
             "and it has no debug information .*: build with `--otp 25'").
 
 %% With debug information the chosen OTP compiles the module again.
@@ -871,7 +871,7 @@ deep_files(Config) ->
 unlisted_directory(Config) ->
     Dir = made:app(in("closed", Config), closed, [], []),
     made:file(filename:join(Dir, "priv"), "text"),
-    refused(Dir, unreadable, "priv is a file, and a directory has the same name"),
+    refused(Dir, unreadable, "priv is a file, but only a directory may have this name"),
     ok = file:delete(filename:join(Dir, "priv")),
     made:file(filename:join(Dir, "priv/below/file"), "text"),
     Below = filename:join(Dir, "priv/below"),
