@@ -111,7 +111,7 @@ brought_wrong(Config) ->
                           {"{nif, \"a-b\", []}.", "the term \"a-b\" is wrong"},
                           {"{nuf, \"a\", []}.", "neither a nif nor a driver"},
                           {"{nif, \"grains\", []}.", "neither sources nor an archive"},
-                          {"{nif, \"grains\", [{cflags", "text ends within a term"},
+                          {"{nif, \"grains\", [{cflags", "text ends inside a term"},
                           {"{nif, \"grains\", [{sources, [\"no.c\"]}]}.",
                            "no.c names no file that ends in .c,"},
                           {"{nif, \"grains\", [{sources, [\"../x.c\"]}]}.",
