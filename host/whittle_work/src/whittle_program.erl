@@ -6,8 +6,12 @@
 -module(whittle_program).
 
 -export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1, quoted/1]).
+-export([start/3, next/2, signal/2, stop/1, pid/1]).
 
--export_type([settings/0]).
+-export_type([settings/0, started/0]).
+
+%% A program that {@link start/3} has started. Only the process that started it can use it.
+-opaque started() :: {port(), pos_integer()}.
 
 -type settings() ::
         #{cd => file:filename(),                % working directory; default: the caller's
@@ -73,6 +77,71 @@ filter(Command, Input, Limit) ->
     true = port_command(Port, Input),
     filtered(Port, Limit, 0, []).
 
+%% @doc Starts a program and returns at once. The caller reads the output with {@link next/2}. It
+%% must call {@link next/2} until the program ends, or {@link stop/1}.
+-spec start(file:filename(), [string()], settings()) ->
+          {ok, started()} | {error, {status, non_neg_integer(), binary()}}.
+start(Program, Arguments, Settings) ->
+    %% The shell prints its process number and becomes the program.
+    Port = guarded_port(["/bin/sh", "-c", "echo $$; exec \"$0\" \"$@\"", Program | Arguments],
+                        maps:to_list(Settings)),
+    number(Port, <<>>).
+
+number(Port, Before) ->
+    receive
+        {Port, {data, Bytes}} ->
+            case binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>) of
+                [Line, Rest] ->
+                    case Rest of
+                        <<>> -> ok;
+                        _ -> self() ! {Port, {data, Rest}}
+                    end,
+                    {ok, {Port, binary_to_integer(Line)}};
+                [All] -> number(Port, All)
+            end;
+        {Port, {exit_status, Status}} ->
+            {error, {status, Status, Before}}
+    end.
+
+%% @doc Returns the process number of a program that was started.
+-spec pid(started()) -> pos_integer().
+pid({_, Pid}) -> Pid.
+
+%% @doc Waits for the next piece of output on both streams, for the end of the program, or for the
+%% given number of milliseconds.
+-spec next(started(), timeout()) -> {output, binary()} | {ended, non_neg_integer()} | timeout.
+next({Port, _}, Timeout) ->
+    receive
+        {Port, {data, Bytes}} -> {output, Bytes};
+        {Port, {exit_status, Status}} -> {ended, Status}
+    after Timeout -> timeout
+    end.
+
+%% @doc Sends a signal to a program that was started, but not to the programs that it started.
+-spec signal(started(), 'TERM' | 'INT' | 'HUP' | 'USR1') -> ok.
+signal({_, Pid}, Signal) ->
+    _ = os:cmd(io_lib:format("kill -s ~s ~b", [Signal, Pid])),
+    ok.
+
+%% @doc Ends a program and all programs that it started, and drops the rest of its output.
+-spec stop(started()) -> ok.
+stop({Port, _} = Started) ->
+    case erlang:port_info(Port, os_pid) of
+        {os_pid, Leader} ->
+            _ = os:cmd(io_lib:format("kill -s KILL -- -~b", [Leader])),
+            drop(Started);
+        undefined ->
+            drop(Started)
+    end.
+
+%% The port of a killed group sends its exit status last.
+drop({Port, _} = Started) ->
+    case next(Started, case erlang:port_info(Port) of undefined -> 0; _ -> infinity end) of
+        {output, _} -> drop(Started);
+        {ended, _} -> ok;
+        timeout -> ok
+    end.
+
 %% @doc Kills all programs that run for this VM and all programs that they started. For each
 %% program it waits up to the given number of milliseconds.
 -spec kill_all(non_neg_integer()) -> ok.
@@ -96,12 +165,13 @@ quoted(Word) ->
 %% Internal
 
 guarded(Words, Settings, Fold, Acc) ->
+    drain(guarded_port(Words, Settings), Fold, Acc).
+
+guarded_port(Words, Settings) ->
     %% The path must be absolute, because the program may start in another directory.
     Guard = filename:absname(filename:join(code:priv_dir(whittle_work), "guard.sh")),
-    Port = open_port({spawn_executable, "/bin/sh"},
-                     [{args, [Guard | Words]}, exit_status, stderr_to_stdout, binary, hide
-                      | Settings]),
-    drain(Port, Fold, Acc).
+    open_port({spawn_executable, "/bin/sh"},
+              [{args, [Guard | Words]}, exit_status, stderr_to_stdout, binary, hide | Settings]).
 
 drain(Port, Fold, Acc) ->
     receive

@@ -1,0 +1,76 @@
+%% @doc Measures what the options of a build and of the VM cost a program: size, start, memory,
+%% speed.
+%%
+%% A study is a file that declares programs, factors and responses (docs/measure.md). {@link run/2}
+%% builds each program, runs every combination in random order within blocks, and keeps each sample.
+%% {@link results/1} computes medians with intervals, ratios against the baseline, effects of
+%% factors, and corrected tests.
+-module(whittle_measure).
+
+-export([studies/0, study/2, run/2, results/1]).
+-export([format_error/1, details/1, code/1]).
+
+-export_type([reason/0, report/0]).
+
+-type reason() :: whittle_measure_study:error() | whittle_measure_run:reason().
+
+%% The results of a directory of samples.
+-type report() :: #{study := whittle_measure_study:study(),
+                    facts := whittle_measure_samples:facts(),
+                    samples := [whittle_measure_samples:sample()],
+                    results := whittle_measure_analysis:results(),
+                    noise := whittle_measure_analysis:noise()}.
+
+%% @doc Lists the studies that come with Whittle, with their titles.
+-spec studies() -> [{string(), unicode:chardata()}].
+studies() ->
+    [{Name, Title} || {Name, _} <- whittle_measure_study:shipped(),
+                      {ok, #{title := Title}} <- [whittle_measure_study:read(Name)]].
+
+%% @doc Reads a study by name or from a file, and keeps the given levels of factors.
+-spec study(string(), [{string(), string()}]) ->
+          {ok, whittle_measure_study:study()} | {error, reason()}.
+study(Name, Only) ->
+    whittle_work:steps([fun(_) -> whittle_measure_study:read(Name) end,
+                        fun(Study) -> whittle_measure_study:only(Only, Study) end]).
+
+%% @doc Runs a study and returns its directory.
+-spec run(whittle_measure_study:study(), whittle_measure_run:options()) ->
+          {ok, file:filename()} | {error, reason()}.
+run(Study, Options) ->
+    whittle_measure_run:run(Study, Options).
+
+%% @doc Computes the results of a directory.
+-spec results(file:filename()) -> {ok, report()} | {error, reason()}.
+results(Dir) ->
+    case whittle_measure_samples:read(Dir) of
+        {ok, Facts, Samples} ->
+            Study = whittle_measure_samples:study(Facts),
+            {ok, #{study => Study, facts => Facts, samples => Samples,
+                   results => whittle_measure_analysis:results(Study, Samples),
+                   noise => whittle_measure_analysis:noise(Samples)}};
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({make, Reason}) -> whittle_make:format_error(Reason);
+format_error({no_program, Name}) ->
+    ["the program ", Name, " is not on the PATH: correct the study"];
+format_error({stock, Name, Output}) ->
+    ["the stock OTP made no boot script for ", Name, ": ", Output];
+format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
+    whittle_measure_samples:format_error(Error);
+format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->
+    whittle_measure_samples:format_error(Error);
+format_error(Error) -> whittle_measure_study:format_error(Error).
+
+%% @doc Returns the lines that belong above the line of {@link format_error/1}.
+-spec details(reason()) -> [unicode:chardata()].
+details({make, Reason}) -> whittle_make:details(Reason);
+details(_) -> [].
+
+%% @doc Returns the name of an error, for programs (docs/json.md).
+-spec code(reason()) -> atom().
+code({make, Reason}) -> whittle_make:code(Reason);
+code(Reason) -> element(1, Reason).

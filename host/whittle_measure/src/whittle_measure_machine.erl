@@ -1,0 +1,116 @@
+%% @doc Watches the machine while a program runs: other work, stolen time, pressure, frequency.
+%%
+%% The numbers come from /proc/stat, /proc/pressure, /proc/vmstat and cpufreq (proc(5) and the
+%% kernel's `accounting/psi'). A kernel without one of them gives no number for it. A fixed piece of
+%% work that this VM runs before each sample shows how fast the machine is at that moment.
+%% @hidden
+-module(whittle_measure_machine).
+
+-export([look/0, between/3, pace/0, facts/0]).
+
+-export_type([look/0, load/0]).
+
+-opaque look() :: #{atom() => number()}.
+
+%% Milliseconds in a tick of /proc/stat: USER_HZ is 100 on all of Linux's processors.
+-define(TICK, 10).
+
+%% The load between two looks.
+-type load() ::
+        #{busy := float(),                      % share of all CPUs that worked, of 1
+          others := float(),                    % share of all CPUs that other programs used
+          steal := float(),                     % share that the hypervisor took, of 1
+          cpu_wait => float(),                  % share of the time in which a task waited for a
+          io_wait => float(),                   % CPU, for a disk, for memory (PSI, some)
+          memory_wait => float(),
+          major_faults => number(),             % pages that were read from a disk
+          frequency => number()}.               % MHz, mean over the CPUs, at the second look
+
+%% @doc Reads the counters.
+-spec look() -> look().
+look() ->
+    maps:from_list(
+      [{at, erlang:monotonic_time(microsecond)}, {own, element(1, erlang:statistics(runtime))}]
+      ++ times() ++ pressure() ++ faults()
+      ++ frequency()).
+
+%% @doc Returns the load between two looks. `Cpu' is the CPU time of the watched program in
+%% milliseconds.
+-spec between(look(), look(), non_neg_integer()) -> load().
+between(#{at := Start} = One, #{at := End} = Other, Cpu) ->
+    Grown = fun(Key) -> maps:get(Key, Other, 0) - maps:get(Key, One, 0) end,
+    All = max(1, Grown(all)),
+    Busy = All - Grown(idle) - Grown(steal),
+    Elapsed = max(1, End - Start),
+    maps:merge(
+      #{busy => rounded(Busy / All),
+        others => rounded(max(0, Busy - (Cpu + Grown(own)) / ?TICK) / All),
+        steal => rounded(Grown(steal) / All)},
+      maps:from_list(
+        [{Key, rounded(Grown(Key) / Elapsed)}
+         || Key <- [cpu_wait, io_wait, memory_wait], is_map_key(Key, Other)]
+        ++ [{major_faults, Grown(major_faults)} || is_map_key(major_faults, Other)]
+        ++ [{frequency, maps:get(frequency, Other)} || is_map_key(frequency, Other)])).
+
+rounded(Share) -> round(Share * 10_000) / 10_000.
+
+%% @doc Runs a fixed piece of work (about 5 ms) and returns its time in microseconds.
+-spec pace() -> pos_integer().
+pace() ->
+    Start = erlang:monotonic_time(microsecond),
+    _ = lists:foldl(fun(N, Hash) -> erlang:phash2({N, Hash}) end, 0, lists:seq(1, 50_000)),
+    max(1, erlang:monotonic_time(microsecond) - Start).
+
+%% @doc Describes the machine, for the foot of a page.
+-spec facts() -> #{cpu := binary(), cpus := pos_integer(), memory := non_neg_integer(),
+                   kernel := binary()}.
+facts() ->
+    #{cpu => match("/proc/cpuinfo", "(?m)^model name\\s*: *(.*)$", <<"unknown">>),
+      cpus => erlang:system_info(logical_processors_available),
+      memory => 1024 * binary_to_integer(match("/proc/meminfo", "(?m)^MemTotal: *(\\d+)", <<"0">>)),
+      kernel => match("/proc/sys/kernel/osrelease", "^(.*)$", <<"unknown">>)}.
+
+%% Internal functions: the counters
+
+%% The order of the columns is user, nice, system, idle, iowait, irq, softirq, steal. The columns
+%% after these repeat time that `user' and `nice' contain.
+times() ->
+    case lines("/proc/stat") of
+        [<<"cpu ", Columns/binary>> | _] ->
+            [User, Nice, System, Idle, Wait, Irq, Soft, Steal | _] = numbers(Columns),
+            [{all, User + Nice + System + Idle + Wait + Irq + Soft + Steal},
+             {idle, Idle + Wait}, {steal, Steal}];
+        _ -> []
+    end.
+
+pressure() ->
+    [{Key, binary_to_integer(Total)}
+     || {Key, File} <- [{cpu_wait, "cpu"}, {io_wait, "io"}, {memory_wait, "memory"}],
+        Total <- [match(["/proc/pressure/", File], "^some .*total=(\\d+)", none)], Total =/= none].
+
+faults() ->
+    [{major_faults, binary_to_integer(Number)}
+     || Number <- [match("/proc/vmstat", "(?m)^pgmajfault (\\d+)", none)], Number =/= none].
+
+frequency() ->
+    case [Kilohertz || File <- filelib:wildcard("/sys/devices/system/cpu/cpu*/cpufreq/"
+                                                "scaling_cur_freq"),
+                       [Kilohertz] <- [[N || Line <- lines(File), N <- numbers(Line)]]] of
+        [] -> [];
+        Each -> [{frequency, lists:sum(Each) div length(Each) div 1000}]
+    end.
+
+match(File, Pattern, Default) ->
+    case re:run(iolist_to_binary(lists:join($\n, lines(File))), Pattern,
+                [{capture, all_but_first, binary}]) of
+        {match, [Text]} -> Text;
+        nomatch -> Default
+    end.
+
+lines(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} -> binary:split(Bytes, <<"\n">>, [global, trim]);
+        {error, _} -> []
+    end.
+
+numbers(Text) -> [binary_to_integer(Word) || Word <- binary:split(Text, <<" ">>, [global, trim_all])].

@@ -1,0 +1,74 @@
+%% @doc Reads the memory, CPU time and wake-ups of a program and of the programs that it started,
+%% from /proc.
+%% @hidden
+-module(whittle_measure_process).
+
+-export([tree/1, memory/1, work/1]).
+
+-export_type([memory/0, work/0]).
+
+%% Bytes, summed over the processes (proc(5), `smaps_rollup').
+-type memory() ::
+        #{rss := non_neg_integer(),
+          pss := non_neg_integer(),             % a page that n processes share counts one n-th
+          anonymous := non_neg_integer(),
+          file := non_neg_integer()}.           % RSS less anonymous
+
+%% Summed over the threads of the processes.
+-type work() ::
+        #{cpu := non_neg_integer(),             % milliseconds in user and kernel mode
+          wakeups := non_neg_integer()}.        % voluntary context switches
+
+%% @doc Lists a process and all its descendants.
+-spec tree(pos_integer()) -> [pos_integer()].
+tree(Pid) ->
+    [Pid | [Below || Task <- tasks(Pid), Child <- numbers(read(Task, "children")),
+                     Below <- tree(Child)]].
+
+%% @doc Returns the memory of a process and its descendants. The sums are 0 if it has ended.
+-spec memory(pos_integer()) -> memory().
+memory(Pid) ->
+    Rollups = [read(["/proc/", integer_to_list(Each)], "smaps_rollup") || Each <- tree(Pid)],
+    Sum = fun(Field) -> lists:sum([1024 * field(Field, Text) || Text <- Rollups]) end,
+    Rss = Sum("Rss"),
+    Anonymous = Sum("Anonymous"),
+    #{rss => Rss, pss => Sum("Pss"), anonymous => Anonymous, file => max(0, Rss - Anonymous)}.
+
+%% @doc Returns the work of a process and its descendants since their start.
+-spec work(pos_integer()) -> work().
+work(Pid) ->
+    Tasks = [Task || Each <- tree(Pid), Task <- tasks(Each)],
+    #{cpu => lists:sum([cpu(read(Task, "schedstat")) || Task <- Tasks]),
+      wakeups => lists:sum([field("voluntary_ctxt_switches", read(Task, "status"))
+                            || Task <- Tasks])}.
+
+%% The first number of `schedstat' is the time on a CPU in nanoseconds.
+cpu(Text) ->
+    case numbers(Text) of
+        [Nanoseconds | _] -> Nanoseconds div 1_000_000;
+        [] -> 0
+    end.
+
+%% The directories of the threads of a process.
+tasks(Pid) ->
+    Dir = ["/proc/", integer_to_list(Pid), "/task"],
+    case file:list_dir(Dir) of
+        {ok, Names} -> [[Dir, $/, Name] || Name <- Names];
+        {error, _} -> []
+    end.
+
+%% A process may end at any time. Its files are empty then.
+read(Dir, Name) ->
+    case file:read_file([Dir, $/, Name]) of
+        {ok, Bytes} -> Bytes;
+        {error, _} -> <<>>
+    end.
+
+numbers(Text) ->
+    [binary_to_integer(Word) || Word <- binary:split(Text, [<<" ">>, <<"\n">>], [global, trim_all])].
+
+field(Name, Text) ->
+    case re:run(Text, ["(?m)^", Name, ":\\s+(\\d+)"], [{capture, all_but_first, binary}]) of
+        {match, [Number]} -> binary_to_integer(Number);
+        nomatch -> 0
+    end.

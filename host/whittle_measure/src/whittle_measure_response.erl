@@ -1,0 +1,230 @@
+%% @doc Defines the responses: the numbers that a study takes from a build or from a run.
+%%
+%% A study lists its responses as maps. `kind' chooses what to measure, and the other keys are the
+%% options of that kind. Each kind is one clause of {@link kinds/0}, with its unit and its direction.
+%% @hidden
+-module(whittle_measure_response).
+
+-export([kinds/0, check/1, needs/1, unit/1, better/1, title/1, value/2]).
+
+-export_type([request/0, outcome/0, unit/0]).
+
+-type request() ::
+        #{name := atom(),
+          kind := atom(),
+          title => unicode:chardata(),
+          unit => unit(),                         % of `printed' and `command'
+          better => less | more,                  % of `printed' and `command'; default: less
+          pattern => string(),                    % of `printed': its first group is the number
+          command => [string(), ...]}.            % of `command': prints the number
+
+-type unit() :: bytes | milliseconds | count | string().
+
+%% What a run left: the output that was built and what the runner saw.
+-type outcome() ::
+        #{out => file:filename(),                 % absent for a command and for stock
+          size => pos_integer(),
+          first_line => non_neg_integer(),        % microseconds since the start
+          ready => non_neg_integer(),             % microseconds since the start
+          ended => non_neg_integer(),             % microseconds since the start
+          memory => [{non_neg_integer(), whittle_measure_process:memory()}],
+          work => whittle_measure_process:work(), % between ready and the end
+          cpu => non_neg_integer(),               % milliseconds since the start, at the last reading
+          watched => pos_integer(),               % milliseconds between ready and the end
+          output => binary(),
+          directory => file:filename()}.
+
+%% @doc Lists the kinds of responses: name, unit, direction and help. The study gives the unit of
+%% the kinds with the unit `given'.
+-spec kinds() -> [{atom(), unit() | given, less | more, unicode:chardata()}].
+kinds() ->
+    [{size, bytes, less, "the size of the output"},
+     {squashfs_xz, bytes, less, "the size of a squashfs image of the output, with xz"},
+     {squashfs_zstd, bytes, less, "the size of a squashfs image of the output, with zstd"},
+     {first_line, milliseconds, less, "the time from the start to the first line of output"},
+     {ready, milliseconds, less, "the time from the start to the line that `ready' describes"},
+     {run_time, milliseconds, less, "the time from the start to the end"},
+     {rss_max, bytes, less, "the largest resident set"},
+     {rss_mean, bytes, less, "the mean resident set after the program is ready"},
+     {rss_min, bytes, less, "the smallest resident set after the program is ready"},
+     {pss_max, bytes, less, "the largest proportional set"},
+     {pss_mean, bytes, less, "the mean proportional set after the program is ready"},
+     {anonymous_max, bytes, less, "the largest anonymous memory"},
+     {anonymous_mean, bytes, less, "the mean anonymous memory after the program is ready"},
+     {file_mean, bytes, less, "the mean memory of mapped files after the program is ready"},
+     {cpu, milliseconds, less, "the CPU time between ready and the end"},
+     {cpu_per_minute, milliseconds, less, "the CPU time in each minute after ready"},
+     {wakeups_per_minute, count, less, "the voluntary context switches in each minute after ready"},
+     {printed, given, less, "a number that the program prints; `pattern' finds it"},
+     {command, given, less, "a number that a command prints; it gets the output's path in $OUT"}].
+
+%% @doc Checks a response of a study. The error is one line.
+-spec check(term()) -> {ok, request()} | {error, unicode:chardata()}.
+check(Kind) when is_atom(Kind) -> check(#{name => Kind, kind => Kind});
+check(#{kind := Kind} = Request) when is_atom(Kind) ->
+    Named = maps:merge(#{name => Kind}, Request),
+    case lists:keyfind(Kind, 1, kinds()) of
+        false ->
+            {error, io_lib:format("there is no response ~tp; the responses are ~ts",
+                                  [Kind, lists:join(", ", [atom_to_list(Known)
+                                                           || {Known, _, _, _} <- kinds()])])};
+        _ ->
+            Allowed = [name, kind, title] ++ options(Kind),
+            case {maps:keys(Named) -- Allowed, required(Kind) -- maps:keys(Named)} of
+                {[Unknown | _], _} ->
+                    {error, io_lib:format("response ~tp: there is no key ~tp", [Kind, Unknown])};
+                {_, [Missing | _]} ->
+                    {error, io_lib:format("response ~tp: the key ~tp is missing", [Kind, Missing])};
+                {[], []} ->
+                    values(Kind, Named)
+            end
+    end;
+check(Other) ->
+    {error, io_lib:format("~tP is not a response: write a kind, or a map with the key kind",
+                          [Other, 8])}.
+
+options(printed) -> [pattern, unit, better];
+options(command) -> [command, unit, better];
+options(_) -> [].
+
+required(printed) -> [pattern, unit];
+required(command) -> [command, unit];
+required(_) -> [].
+
+values(Kind, Request) ->
+    Wrong = [Key || {Key, Value} <- maps:to_list(Request), not is_sound(Key, Value)],
+    case Wrong of
+        [] -> {ok, Request};
+        [Key | _] ->
+            {error, io_lib:format("response ~tp: the value of ~tp is wrong: ~tP",
+                                  [Kind, Key, maps:get(Key, Request), 8])}
+    end.
+
+is_sound(Key, Value) when Key =:= name; Key =:= kind -> is_atom(Value);
+is_sound(unit, Unit) -> lists:member(Unit, [bytes, milliseconds, count]) orelse is_text(Unit);
+is_sound(better, Better) -> Better =:= less orelse Better =:= more;
+is_sound(pattern, Text) -> is_text(Text) andalso element(1, re:compile(Text, [unicode])) =:= ok;
+is_sound(command, Words) -> is_list(Words) andalso Words =/= [] andalso lists:all(fun is_text/1, Words);
+is_sound(title, Text) -> is_text(Text).
+
+is_text(Text) -> is_list(Text) andalso Text =/= [] andalso io_lib:printable_unicode_list(Text).
+
+%% @doc Tells what a response needs: only the build, or a run of the program.
+-spec needs(request()) -> build | run.
+needs(#{kind := Kind}) ->
+    case lists:member(Kind, [size, squashfs_xz, squashfs_zstd, command]) of
+        true -> build;
+        false -> run
+    end.
+
+%% @doc Returns the unit of a response.
+-spec unit(request()) -> unit().
+unit(#{unit := Unit}) -> Unit;
+unit(#{kind := Kind}) -> element(2, lists:keyfind(Kind, 1, kinds())).
+
+%% @doc Returns the direction that is better.
+-spec better(request()) -> less | more.
+better(#{better := Better}) -> Better;
+better(#{kind := Kind}) -> element(3, lists:keyfind(Kind, 1, kinds())).
+
+%% @doc Returns the title of a response, for tables and charts.
+-spec title(request()) -> unicode:chardata().
+title(#{title := Title}) -> Title;
+title(#{name := Name, kind := Name}) -> element(4, lists:keyfind(Name, 1, kinds()));
+title(#{name := Name}) -> atom_to_list(Name).
+
+%% @doc Takes the number of a response from an outcome. The error is one line.
+-spec value(request(), outcome()) -> {ok, number()} | {error, unicode:chardata()}.
+value(#{kind := size}, Outcome) -> found(size, Outcome);
+value(#{kind := squashfs_xz}, Outcome) -> squashfs("xz", Outcome);
+value(#{kind := squashfs_zstd}, Outcome) -> squashfs("zstd", Outcome);
+value(#{kind := first_line}, Outcome) -> milliseconds(found(first_line, Outcome));
+value(#{kind := ready}, Outcome) -> milliseconds(found(ready, Outcome));
+value(#{kind := run_time}, Outcome) -> milliseconds(found(ended, Outcome));
+value(#{kind := rss_max}, Outcome) -> memory(rss, fun lists:max/1, 0, Outcome);
+value(#{kind := rss_mean}, Outcome) -> of_ready(rss, fun mean/1, Outcome);
+value(#{kind := rss_min}, Outcome) -> of_ready(rss, fun lists:min/1, Outcome);
+value(#{kind := pss_max}, Outcome) -> memory(pss, fun lists:max/1, 0, Outcome);
+value(#{kind := pss_mean}, Outcome) -> of_ready(pss, fun mean/1, Outcome);
+value(#{kind := anonymous_max}, Outcome) -> memory(anonymous, fun lists:max/1, 0, Outcome);
+value(#{kind := anonymous_mean}, Outcome) -> of_ready(anonymous, fun mean/1, Outcome);
+value(#{kind := file_mean}, Outcome) -> of_ready(file, fun mean/1, Outcome);
+value(#{kind := cpu}, Outcome) -> work(cpu, Outcome);
+value(#{kind := cpu_per_minute}, Outcome) -> per_minute(work(cpu, Outcome), Outcome);
+value(#{kind := wakeups_per_minute}, Outcome) -> per_minute(work(wakeups, Outcome), Outcome);
+value(#{kind := printed, pattern := Pattern}, #{output := Output}) ->
+    case re:run(Output, Pattern, [unicode, {capture, all_but_first, binary}]) of
+        {match, [Text | _]} -> number(Text);
+        nomatch -> {error, "the program did not print the number that the pattern describes"}
+    end;
+value(#{kind := command, command := [Program | Arguments]}, Outcome) ->
+    command(Program, Arguments, Outcome).
+
+found(Key, Outcome) ->
+    case Outcome of
+        #{Key := Value} -> {ok, Value};
+        _ -> {error, missing(Key)}
+    end.
+
+missing(size) -> "there is no output with a size";
+missing(first_line) -> "the program printed no line";
+missing(ready) -> "the program did not print the line that says that it is ready";
+missing(ended) -> "the program did not end by itself".
+
+milliseconds({ok, Microseconds}) -> {ok, Microseconds / 1000};
+milliseconds({error, _} = Error) -> Error.
+
+of_ready(Field, Fun, #{ready := Ready} = Outcome) -> memory(Field, Fun, Ready, Outcome);
+of_ready(_, _, _) -> {error, missing(ready)}.
+
+memory(Field, Fun, Since, #{memory := Memory}) ->
+    case [Bytes || {At, #{Field := Bytes}} <- Memory, At >= Since, Bytes > 0] of
+        [] -> {error, "the program ended before its memory was read"};
+        Each -> {ok, Fun(Each)}
+    end.
+
+mean(Values) -> lists:sum(Values) / length(Values).
+
+work(Field, #{work := Work}) -> {ok, maps:get(Field, Work)};
+work(_, _) -> {error, "the program ended before its work was read"}.
+
+per_minute({ok, Number}, #{watched := Milliseconds}) -> {ok, Number * 60_000 / Milliseconds};
+per_minute({error, _} = Error, _) -> Error.
+
+squashfs(Compression, #{out := Out, directory := Directory}) ->
+    Image = filename:join(Directory, "image." ++ Compression),
+    _ = file:delete(Image),
+    case whittle_program:capture("mksquashfs", [Out, Image, "-comp", Compression, "-all-root",
+                                                "-no-progress", "-quiet", "-b", "1M"]) of
+        {ok, _} ->
+            Size = filelib:file_size(Image),
+            ok = file:delete(Image),
+            {ok, Size};
+        {error, not_found} ->
+            {error, "mksquashfs is not on the PATH: install the Debian package squashfs-tools"};
+        {error, {status, _, Text}} ->
+            {error, ["mksquashfs failed: ", string:trim(Text)]}
+    end;
+squashfs(_, _) -> {error, missing(size)}.
+
+command(Program, Arguments, Outcome) ->
+    case os:find_executable(Program) of
+        false ->
+            {error, [Program, " is not on the PATH"]};
+        Path ->
+            Out = [{"OUT", Value} || #{out := Value} <- [Outcome]],
+            case whittle_program:run(Path, Arguments, #{env => Out}) of
+                {0, Output} -> number(string:trim(Output));
+                {Status, Output} ->
+                    {error, io_lib:format("~ts ended with ~b: ~ts",
+                                          [Program, Status, string:trim(Output)])}
+            end
+    end.
+
+%% Both `12' and `1.5e3' are numbers.
+number(Text) ->
+    case {string:to_float(Text), string:to_integer(Text)} of
+        {{Float, <<>>}, _} when is_float(Float) -> {ok, Float};
+        {_, {Integer, <<>>}} when is_integer(Integer) -> {ok, Integer};
+        _ -> {error, io_lib:format("`~ts' is not a number", [Text])}
+    end.

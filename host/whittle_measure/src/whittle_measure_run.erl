@@ -1,0 +1,175 @@
+%% @doc Runs a study: it builds the programs, runs the cells in order, and keeps each sample.
+%% @hidden
+-module(whittle_measure_run).
+
+-import(whittle_work, [steps/1]).
+
+-export([run/2, key/1]).
+
+-export_type([options/0, event/0, reason/0]).
+
+-type options() :: #{dir := file:filename(),
+                     resume => boolean(),                 % default: false
+                     tell => fun((event()) -> term())}.
+
+%% `left' is the estimate of the time left, in seconds.
+-type event() :: {build, pos_integer(), pos_integer(), atom()}
+               | {make, whittle_make:event()}
+               | {run, pos_integer(), pos_integer(), map(), {left, non_neg_integer()}}
+               | {failed, map(), unicode:chardata()}.
+
+-type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
+                | {squashfs, unicode:chardata()}.
+
+%% The times between two readings of memory: ten in each run, at most one each second.
+-define(INTERVAL, 1000).
+-define(READINGS, 10).
+
+%% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
+%% whose program cannot be built ends the study; a program that fails under a setting is a result.
+-spec run(whittle_measure_study:study(), options()) -> {ok, file:filename()} | {error, reason()}.
+run(Study, #{dir := Dir} = Options) ->
+    Tell = maps:get(tell, Options, fun(_) -> ok end),
+    Cells = whittle_measure_study:cells(Study),
+    steps([fun(_) -> make_dir(filename:join(Dir, "builds")) end,
+           fun(_) -> prepare(Cells, Study, Dir, Tell) end,
+           fun(Prepared) ->
+                   steps([fun(_) -> log(Study, Prepared, Options) end,
+                          fun({Log, Before}) ->
+                                  Done = measure(Cells, Before, Study, Prepared,
+                                                 #{dir => Dir, log => Log, tell => Tell}),
+                                  ok = whittle_measure_samples:close(Log),
+                                  Done
+                          end])
+           end]).
+
+make_dir(Dir) ->
+    case filelib:ensure_path(Dir) of
+        ok -> ok;
+        {error, Reason} -> {error, {file, Dir, Reason}}
+    end.
+
+%% Builds each program once.
+prepare(Cells, #{base := Base}, Dir, Tell) ->
+    Builds = whittle_measure_subject:builds(Cells),
+    Count = length(Builds),
+    steps([fun(_) -> {ok, #{}} end
+           | [fun(Before) ->
+                      #{program := #{name := Name}} = Build,
+                      Tell({build, Index, Count, Name}),
+                      case whittle_measure_subject:prepare(Build, Base, filename:join(Dir, "builds"),
+                                                           fun(Event) -> Tell({make, Event}) end) of
+                          {ok, Prepared} -> {ok, Before#{Build => Prepared}};
+                          {error, _} = Error -> Error
+                      end
+              end || {Index, Build} <- lists:enumerate(Builds)]]).
+
+log(Study, Prepared, #{dir := Dir} = Options) ->
+    Facts = facts(Study, Prepared),
+    case maps:get(resume, Options, false) of
+        false ->
+            case whittle_measure_samples:create(Dir, Facts) of
+                {ok, Log} -> {ok, {Log, []}};
+                {error, _} = Error -> Error
+            end;
+        true ->
+            case whittle_measure_samples:open(Dir, Facts) of
+                {ok, Log, Samples} -> {ok, {Log, Samples}};
+                {error, _} = Error -> Error
+            end
+    end.
+
+%% The inputs are the study itself and the digest of each program.
+facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
+    Given = maps:without([base, file], Study),
+    #{study => unicode:characters_to_binary(Name), title => unicode:characters_to_binary(Title),
+      term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
+      seed => Seed, machine => whittle_measure_machine:facts(),
+      otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
+      inputs => maps:from_list(
+                  [{<<"the study">>, digest(term_to_binary(Given, [deterministic]))}
+                   | [{unicode:characters_to_binary(filename:basename(File)),
+                       case Each of
+                           #{sha256 := Sum} when is_binary(Sum) -> Sum;
+                           _ -> digest(unicode:characters_to_binary(File))
+                       end} || #{program := File} = Each <- maps:values(Prepared)]])}.
+
+digest(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+
+%% Runs what no sample has yet.
+measure(Cells, Before, Study, Prepared, Context) ->
+    Done = maps:from_keys([{Block, Cell} || #{<<"block">> := Block, <<"cell">> := Cell} <- Before],
+                          []),
+    Todo = [Run || #{block := Block, cell := Cell} = Run <- whittle_measure_order:runs(Study, Cells),
+                   not is_map_key({Block, key(Cell)}, Done)],
+    all(Todo, 1, length(Todo), erlang:monotonic_time(second), Study, Prepared, Context).
+
+all([], _, _, _, _, _, #{dir := Dir}) ->
+    {ok, Dir};
+all([#{cell := Cell} = Run | Rest], Index, Count, Start, Study, Prepared,
+    #{log := Log, tell := Tell} = Context) ->
+    Tell({run, Index, Count, whittle_measure_study:key(Cell),
+          {left, left(Index, Count, Start, Study)}}),
+    Sample = sample(Run, Study, Prepared, Context),
+    case whittle_measure_samples:append(Log, Sample) of
+        ok -> all(Rest, Index + 1, Count, Start, Study, Prepared, Context);
+        {error, _} = Error -> Error
+    end.
+
+%% Estimates with the mean of the runs so far, or at first with the duration in the study.
+left(1, Count, _, #{duration := Duration}) -> Count * Duration;
+left(Index, Count, Start, _) ->
+    round((erlang:monotonic_time(second) - Start) / (Index - 1) * (Count - Index + 1)).
+
+%% The names of a cell as they stand in a sample.
+-spec key(whittle_measure_study:cell()) -> #{binary() => binary()}.
+key(Cell) ->
+    maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
+                    || {Name, Level} <- maps:to_list(whittle_measure_study:key(Cell))]).
+
+sample(#{block := Block, position := Position, cell := Cell}, #{responses := Responses} = Study,
+       Prepared, #{dir := Dir, tell := Tell}) ->
+    Pace = whittle_measure_machine:pace(),
+    Before = whittle_measure_machine:look(),
+    Build = hd(whittle_measure_subject:builds([Cell])),
+    #{Build := Made} = Prepared,
+    Outcome = outcome(Cell, Build, Made, Study),
+    Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(), cpu(Outcome)),
+    Common = #{block => Block, position => Position, cell => key(Cell),
+               at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
+    case Outcome of
+        {ok, Seen} ->
+            Values = [{atom_to_binary(Name),
+                       whittle_measure_response:value(Response, Seen#{directory => Dir})}
+                      || #{name := Name} = Response <- Responses],
+            [Tell({failed, whittle_measure_study:key(Cell), Line}) || {_, {error, Line}} <- Values],
+            Common#{values => maps:from_list([{Name, Value} || {Name, {ok, Value}} <- Values]),
+                    failed => maps:from_list([{Name, unicode:characters_to_binary(Line)}
+                                              || {Name, {error, Line}} <- Values]),
+                    curve => [[At div 1000, Rss, Pss, Anonymous]
+                              || {At, #{rss := Rss, pss := Pss, anonymous := Anonymous}}
+                                     <- maps:get(memory, Seen, [])]};
+        {error, Reason} ->
+            Line = unicode:characters_to_binary(whittle_measure_observe:format_error(Reason)),
+            Tell({failed, whittle_measure_study:key(Cell), Line}),
+            Common#{values => #{}, failed => #{run => Line}, curve => []}
+    end.
+
+cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
+cpu(_) -> 0.
+
+%% Runs the program only if a response needs it.
+outcome(Cell, Build, Made, #{responses := Responses, duration := Duration}) ->
+    Static = maps:with([out, size], Made),
+    case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
+        [] -> {ok, Static};
+        _ ->
+            Settings = maps:merge(maps:with([ready], maps:get(program, Cell)),
+                                  #{duration => 1000 * Duration,
+                                    interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}),
+            case whittle_measure_observe:run(whittle_measure_subject:subject(Cell, Build, Made),
+                                             Settings) of
+                {ok, Seen} -> {ok, maps:merge(Static, Seen)};
+                {error, _} = Error -> Error
+            end
+    end.

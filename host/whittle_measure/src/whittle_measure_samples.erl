@@ -1,0 +1,159 @@
+%% @doc Keeps the samples of a study in a directory: one JSON object per line in `samples.jsonl'
+%% (jsonlines.org), and the facts about the run in `study.json'.
+%%
+%% Each run appends one line and waits until the disk has it. A line that a full disk or a crash cut
+%% is not a sample; the next run of the study measures it again.
+%% @hidden
+-module(whittle_measure_samples).
+
+-export([create/2, open/2, read/1, study/1, append/2, close/1]).
+-export([format_error/1]).
+
+-export_type([facts/0, sample/0, log/0, error/0]).
+
+%% What must not change between the parts of one study: the study and the digest of each program.
+-type facts() :: #{binary() => term()}.
+
+%% A line, as jiffy decodes it. docs/measure.md describes its keys.
+-type sample() :: #{binary() => term()}.
+
+-opaque log() :: file:fd().
+
+-type error() :: {exists, file:filename()}
+               | {no_samples, file:filename()}
+               | {changed, [binary()]}
+               | {damaged, file:filename(), pos_integer()}
+               | {file, file:filename(), file:posix() | badarg | terminated}.
+
+%% @doc Begins a directory. The error is `exists' if it holds samples.
+-spec create(file:filename(), facts()) -> {ok, log()} | {error, error()}.
+create(Dir, Facts) ->
+    case filelib:is_file(samples(Dir)) of
+        true -> {error, {exists, Dir}};
+        false ->
+            whittle_work:steps(
+              [fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
+               fun(_) -> named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n]))
+               end,
+               fun(_) -> append_to(Dir) end])
+    end.
+
+%% @doc Continues a directory. The error is `changed', with the names of the facts that differ.
+-spec open(file:filename(), facts()) -> {ok, log(), [sample()]} | {error, error()}.
+open(Dir, Facts) ->
+    case read(Dir) of
+        {ok, Before, Samples} ->
+            case changes(jiffy:decode(jiffy:encode(Facts), [return_maps]), Before) of
+                [] ->
+                    case append_to(Dir) of
+                        {ok, Log} -> {ok, Log, Samples};
+                        {error, _} = Error -> Error
+                    end;
+                Names -> {error, {changed, Names}}
+            end;
+        {error, _} = Error -> Error
+    end.
+
+changes(#{<<"inputs">> := New}, #{<<"inputs">> := Old}) ->
+    [Name || Name <- lists:usort(maps:keys(New) ++ maps:keys(Old)),
+             maps:get(Name, New, none) =/= maps:get(Name, Old, none)].
+
+%% @doc Reads the facts and the samples of a directory.
+-spec read(file:filename()) -> {ok, facts(), [sample()]} | {error, error()}.
+read(Dir) ->
+    case {file:read_file(facts(Dir)), file:read_file(samples(Dir))} of
+        {{ok, Facts}, {ok, Lines}} ->
+            case {decoded(Facts), decoded_lines(Lines)} of
+                {{ok, Map}, {ok, Samples}} when is_map(Map) -> {ok, Map, Samples};
+                {{ok, Map}, {error, Line}} when is_map(Map) ->
+                    {error, {damaged, samples(Dir), Line}};
+                _ -> {error, {damaged, facts(Dir), 1}}
+            end;
+        _ -> {error, {no_samples, Dir}}
+    end.
+
+%% @doc Returns the study that the facts contain as a text.
+-spec study(facts()) -> whittle_measure_study:study().
+study(#{<<"term">> := Text}) ->
+    {ok, [Study]} = whittle_term:parse(Text),
+    Study.
+
+%% A last line without its end was cut.
+decoded_lines(Bytes) ->
+    [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
+    lists:foldl(fun({Number, Line}, {ok, Samples}) ->
+                        case decoded(Line) of
+                            {ok, Sample} when is_map(Sample) -> {ok, Samples ++ [Sample]};
+                            _ -> {error, Number}
+                        end;
+                   (_, Error) -> Error
+                end, {ok, []}, lists:enumerate(lists:reverse(Reversed))).
+
+decoded(Bytes) ->
+    try {ok, jiffy:decode(Bytes, [return_maps])}
+    catch _:_ -> error
+    end.
+
+%% @doc Appends a sample.
+-spec append(log(), map()) -> ok | {error, error()}.
+append(Log, Sample) ->
+    named("samples.jsonl",
+          case file:write(Log, [jiffy:encode(Sample), $\n]) of
+              ok -> file:datasync(Log);
+              {error, _} = Error -> Error
+          end).
+
+%% @doc Closes the log.
+-spec close(log()) -> ok.
+close(Log) ->
+    _ = file:close(Log),
+    ok.
+
+append_to(Dir) ->
+    File = samples(Dir),
+    ok = drop_cut_line(File),
+    case file:open(File, [append, raw, binary]) of
+        {ok, _} = Ok -> Ok;
+        {error, Reason} -> {error, {file, File, Reason}}
+    end.
+
+drop_cut_line(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            case binary:matches(Bytes, <<"\n">>) of
+                [] -> cut(File, 0);
+                Matches ->
+                    {Last, 1} = lists:last(Matches),
+                    cut(File, Last + 1)
+            end;
+        {error, enoent} -> ok
+    end.
+
+cut(File, Size) ->
+    {ok, Fd} = file:open(File, [read, write, raw]),
+    {ok, Size} = file:position(Fd, Size),
+    ok = file:truncate(Fd),
+    file:close(Fd).
+
+named(_, ok) -> ok;
+named(File, {error, Reason}) -> {error, {file, File, Reason}}.
+
+facts(Dir) -> filename:join(Dir, "study.json").
+
+samples(Dir) -> filename:join(Dir, "samples.jsonl").
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({exists, Dir}) ->
+    [Dir, " holds samples of a study: continue it with --resume, or name another directory with -o"];
+format_error({no_samples, Dir}) ->
+    [Dir, " holds no samples of a study: name the directory of `whittle measure'"];
+format_error({changed, Names}) ->
+    ["the study cannot be continued, because these inputs have changed: ",
+     lists:join(", ", Names), "; start it anew with another directory (-o)"];
+format_error({damaged, File, Line}) ->
+    io_lib:format("~ts, line ~b, is not a JSON object: remove that line", [File, Line]);
+format_error({file, File, enospc}) ->
+    [File, " cannot be written, because the disk is full: make room and continue with --resume"];
+format_error({file, File, Reason}) ->
+    [File, " cannot be written (", file:format_error(Reason), "): check its permissions"].

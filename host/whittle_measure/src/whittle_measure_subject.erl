@@ -1,0 +1,127 @@
+%% @doc Turns the cells of a study into commands: it builds the outputs, or makes a boot script for
+%% the stock `erl' of the same OTP.
+%%
+%% Cells with the same build share one output.
+%% @hidden
+-module(whittle_measure_subject).
+
+-import(whittle_work, [steps/1]).
+
+-export([builds/1, prepare/4, subject/3]).
+
+-export_type([build/0, prepared/0, reason/0]).
+
+%% An output that several cells may share.
+-type build() :: #{program := whittle_measure_study:program(), runner := whittle | stock,
+                   request := map()}.
+
+-type prepared() :: #{program := file:filename(), arguments := [string()],
+                      out => file:filename(), size => pos_integer(),
+                      sha256 => binary()}.
+
+-type reason() :: {make, whittle_make:reason()}
+                | {no_program, string()}
+                | {stock, string(), unicode:chardata()}.
+
+%% @doc Lists the different builds of cells.
+-spec builds([whittle_measure_study:cell()]) -> [build()].
+builds(Cells) -> lists:usort([build(Cell) || Cell <- Cells]).
+
+build(#{program := Program, levels := Levels}) ->
+    Requests = [maps:get(request, Program)
+                | [Request || {_, #{request := Request}} <- lists:sort(maps:to_list(Levels))]],
+    Runners = [stock || #{runner := stock} <- maps:values(Levels)],
+    #{program => Program, runner => hd(Runners ++ [whittle]),
+      request => lists:foldl(fun merged/2, #{}, Requests)}.
+
+%% Two factors may each set a part of `shake'.
+merged(New, Old) ->
+    maps:merge_with(fun(_, Before, After) when is_map(Before), is_map(After) ->
+                            maps:merge(Before, After);
+                       (_, _, After) -> After
+                    end, Old, New).
+
+%% @doc Makes the program of a build. Inputs are relative to `Base'. Outputs go into `Dir'. `Tell'
+%% receives the events of the build.
+-spec prepare(build(), file:filename(), file:filename(), fun((whittle_make:event()) -> term())) ->
+          {ok, prepared()} | {error, reason()}.
+prepare(#{program := #{command := [Name | Arguments]}}, Base, _, _) ->
+    case os:find_executable(in_base(Name, Base)) of
+        false -> {error, {no_program, Name}};
+        Path -> {ok, #{program => Path, arguments => Arguments}}
+    end;
+prepare(#{program := #{input := Input} = Program, runner := whittle, request := Request} = Build,
+        Base, Dir, Tell) ->
+    Out = filename:join(Dir, name(Build)),
+    case whittle_make:make(Request#{input => filename:join(Base, Input), out => Out,
+                                    tell => Tell}) of
+        {ok, #{size := Size, sha256 := Sum}} ->
+            {ok, #{program => filename:absname(Out), arguments => maps:get(arguments, Program),
+                   out => filename:absname(Out), size => Size, sha256 => Sum}};
+        {error, Reason} ->
+            {error, {make, Reason}}
+    end;
+prepare(#{program := #{input := Input} = Program, runner := stock, request := Request} = Build,
+        Base, Dir, Tell) ->
+    steps([fun(_) -> system(maps:with([otp, libs, add], Request), filename:join(Base, Input), Tell)
+           end,
+           fun(#{system := System, otp := #{root := Root}}) ->
+                   stock(System, Root, filename:join(Dir, name(Build)),
+                         maps:get(arguments, Program))
+           end]).
+
+%% A name with a slash is a path; any other name is on the PATH.
+in_base(Name, Base) ->
+    case lists:member($/, Name) of
+        true -> filename:absname(filename:join(Base, Name));
+        false -> Name
+    end.
+
+name(#{program := #{name := Name}} = Build) ->
+    Hash = binary:part(crypto:hash(sha256, term_to_binary(Build, [{minor_version, 2}, deterministic])),
+                       0, 6),
+    lists:flatten(io_lib:format("~ts-~s", [Name, binary:encode_hex(Hash)])).
+
+system(Request, Input, Tell) ->
+    case whittle_make:system(Request#{input => Input, passes => [whittle_pass_applications],
+                                     tell => Tell}) of
+        {ok, _} = Ok -> Ok;
+        {error, Reason} -> {error, {make, Reason}}
+    end.
+
+%% Makes a boot script with the stock OTP's systools for the program's applications, in the order
+%% in which Whittle starts them.
+stock(System, Root, Rel, Arguments) ->
+    Erl = filename:join(Root, "bin/erl"),
+    Own = [filename:absname(filename:join(Path, "ebin"))
+           || #{origin := #{kind := input, path := Path}} <- whittle_system:apps(System)],
+    Names = [Name || #{name := Name, origin := #{kind := Kind}} <- whittle_system:apps(System),
+                     Kind =/= device],
+    Expression =
+        io_lib:format(
+          "Vsn = fun(N) -> _ = application:load(N), {ok, V} = application:get_key(N, vsn), {N, V} "
+          "end, ok = file:write_file(~tp, io_lib:format(\"~~tp.~~n\", [{release, {\"~ts\", \"1\"}, "
+          "{erts, erlang:system_info(version)}, [Vsn(N) || N <- ~tp]}])), "
+          "{ok, _, _} = systools:make_script(~tp, [{path, ~tp}, {outdir, ~tp}, silent, "
+          "no_warn_sasl, local]), halt().",
+          [Rel ++ ".rel", filename:basename(Rel), lists:usort([kernel, stdlib | Names]), Rel, Own,
+           filename:dirname(Rel)]),
+    case whittle_program:run(Erl, lists:append([["-pa", Dir] || Dir <- Own])
+                                 ++ ["-noshell", "-eval", lists:flatten(Expression)], #{}) of
+        {0, _} -> {ok, #{program => Erl, arguments => ["-noshell", "-boot", Rel]
+                                                      ++ after_extra(Arguments)}};
+        {_, Output} -> {error, {stock, filename:basename(Rel), string:trim(Output)}}
+    end.
+
+after_extra([]) -> [];
+after_extra(Arguments) -> ["-extra" | Arguments].
+
+%% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS'.
+-spec subject(whittle_measure_study:cell(), build(), prepared()) ->
+          whittle_measure_observe:subject().
+subject(#{levels := Levels}, _, Prepared) ->
+    Sorted = [Level || {_, Level} <- lists:sort(maps:to_list(Levels))],
+    Flags = lists:append([Flags || #{flags := Flags} <- Sorted]),
+    Environment = lists:append([Set || #{environment := Set} <- Sorted])
+        ++ [{"ERL_FLAGS", lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
+    maps:merge(maps:with([program, arguments, out], Prepared), #{environment => Environment}).
