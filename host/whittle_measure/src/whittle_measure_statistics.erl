@@ -171,4 +171,5 @@ term(N, X, A, B) ->
 gamma_log(X) when X < 10 -> gamma_log(X + 1) - math:log(X);
 gamma_log(X) ->
     (X - 0.5) * math:log(X) - X + 0.5 * math:log(2 * math:pi())
-        + 1 / (12 * X) - 1 / (360 * math:pow(X, 3)) + 1 / (1260 * math:pow(X, 5)).
+        + 1 / (12 * X) - 1 / (360 * math:pow(X, 3)) + 1 / (1260 * math:pow(X, 5))
+        - 1 / (1680 * math:pow(X, 7)) + 1 / (1188 * math:pow(X, 9)).
