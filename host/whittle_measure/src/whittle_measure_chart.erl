@@ -1,0 +1,77 @@
+%% @doc Describes the charts of a study in Vega-Lite (vega.github.io/vega-lite).
+%%
+%% The descriptions are data. `web/chart' draws them. Lines and texts take the color of the page, so
+%% that one drawing serves light and dark pages. The colors of data are those of Okabe and Ito
+%% ("Color Universal Design", 2008), which people with any color vision can tell apart.
+%% @hidden
+-module(whittle_measure_chart).
+
+-export([intervals/1, curves/3]).
+
+-define(WIDTH, 460).
+-define(COLORS, [<<"#0072b2">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
+                 <<"#56b4e9">>]).
+
+%% @doc Describes the medians of one result with their intervals, one line for each cell. A line
+%% across the chart marks the baseline.
+-spec intervals(map()) -> whittle_json:json().
+intervals(#{response := Response, rows := Rows}) ->
+    Unit = whittle_measure_response:unit(Response),
+    Values = [#{cell => text(whittle_measure_table:levels(Levels)),
+                median => scaled(Median, Unit), low => scaled(Low, Unit), high => scaled(High, Unit),
+                baseline => Ratio =:= baseline}
+              || #{levels := Levels, median := Median, interval := {Low, High}, ratio := Ratio}
+                     <- Rows],
+    Y = #{field => cell, type => nominal, sort => null, title => null,
+          axis => #{labelLimit => 260}},
+    X = #{type => quantitative, title => text(axis(Response, Unit)), scale => #{zero => true}},
+    (base())#{data => #{values => Values}, height => #{step => 22},
+              layer =>
+                  [#{transform => [#{filter => <<"datum.baseline">>}],
+                     mark => #{type => rule, strokeDash => [4, 4], color => currentColor,
+                               opacity => 0.6},
+                     encoding => #{x => X#{field => median}}},
+                   #{mark => #{type => rule, color => hd(?COLORS), strokeWidth => 2},
+                     encoding => #{x => X#{field => low}, x2 => #{field => high}, y => Y}},
+                   #{mark => #{type => point, filled => true, color => hd(?COLORS), size => 60},
+                     encoding => #{x => X#{field => median}, y => Y}}]}.
+
+%% @doc Describes the memory of a program over time: one line for each cell, the median over the
+%% blocks. `Column' is the place in a sample's `curve': 2 is RSS, 3 PSS, 4 anonymous memory.
+-spec curves(2..4, unicode:chardata(), [{unicode:chardata(), [[number()]]}]) ->
+          whittle_json:json().
+curves(Column, Title, Cells) ->
+    Values = [#{cell => text(Cell), time => hd(Point) / 1000,
+                megabytes => lists:nth(Column, Point) / 1.0e6}
+              || {Cell, Points} <- Cells, Point <- Points],
+    (base())#{data => #{values => Values}, height => 240,
+              mark => #{type => line, interpolate => linear},
+              encoding =>
+                  #{x => #{field => time, type => quantitative, title => <<"seconds">>},
+                    y => #{field => megabytes, type => quantitative, title => text([Title, ", MB"])},
+                    color => #{field => cell, type => nominal, sort => null,
+                               scale => #{range => ?COLORS}, legend => #{title => null}},
+                    strokeDash => #{field => cell, type => nominal, sort => null,
+                                    legend => #{title => null}}}}.
+
+%% Internal functions
+
+base() ->
+    #{<<"$schema">> => <<"https://vega.github.io/schema/vega-lite/v6.json">>,
+      width => ?WIDTH, background => null,
+      config => #{axis => #{labelColor => currentColor, titleColor => currentColor,
+                            tickColor => currentColor, domainColor => currentColor,
+                            gridColor => currentColor, gridOpacity => 0.15},
+                  legend => #{labelColor => currentColor, titleColor => currentColor},
+                  view => #{stroke => null},
+                  font => <<"sans-serif">>}}.
+
+scaled(Value, bytes) -> Value / 1.0e6;
+scaled(Value, _) -> float(Value).
+
+axis(Response, bytes) -> [whittle_measure_response:title(Response), ", MB"];
+axis(Response, milliseconds) -> [whittle_measure_response:title(Response), ", ms"];
+axis(Response, count) -> whittle_measure_response:title(Response);
+axis(Response, Unit) -> [whittle_measure_response:title(Response), ", ", Unit].
+
+text(Chars) -> unicode:characters_to_binary(Chars).

@@ -1,0 +1,116 @@
+%% @doc Writes the page of a study: one HTML file with charts and tables, without scripts.
+%% @hidden
+-module(whittle_measure_page).
+
+-export([html/2, charts/1]).
+
+%% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
+-spec charts(whittle_measure:report()) -> [whittle_json:json()].
+charts(Report) -> [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
+
+%% @doc Writes the page. `Drawings' are the SVG texts of {@link charts/1}. Without them the page has
+%% its tables only.
+-spec html(whittle_measure:report(), [unicode:chardata()]) -> iodata().
+html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
+    {Sections, _} = lists:mapfoldl(fun section/2, Drawings, sections(Report)),
+    unicode:characters_to_binary(
+      ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+       escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
+       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), Sections,
+       footer(Report), "</main>\n</body>\n</html>\n"]).
+
+%% One section for each response, with the programs one after another.
+sections(#{results := Results, samples := Samples}) ->
+    [#{result => Result, charts => [whittle_measure_chart:intervals(Result) || has_values(Result)]
+                                   ++ curves(Result, Samples)}
+     || Result <- Results].
+
+has_values(#{rows := Rows}) -> lists:any(fun(Row) -> is_map_key(median, Row) end, Rows).
+
+%% The curve of memory belongs to the mean of the same memory.
+curves(#{response := #{kind := Kind, title := _} = Response} = Result, Samples) ->
+    curves(Result#{response := maps:remove(title, Response#{kind := Kind})}, Samples);
+curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples) ->
+    case lists:keyfind(Kind, 1, [{rss_mean, 2, "resident set"}, {pss_mean, 3, "proportional set"},
+                                 {anonymous_mean, 4, "anonymous memory"}]) of
+        false -> [];
+        {Kind, Column, Title} ->
+            [whittle_measure_chart:curves(
+               Column, Title,
+               [{whittle_measure_table:levels(Levels), longest(Levels, Program, Samples)}
+                || #{levels := Levels, median := _} <- Rows])]
+    end.
+
+%% The curve of the block in the middle of the study stands for all.
+longest(Levels, Program, Samples) ->
+    Key = maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
+                          || {Name, Level} <- [{program, Program} | maps:to_list(Levels)]]),
+    Curves = [Curve || #{<<"cell">> := Cell, <<"curve">> := Curve, <<"block">> := Block} <- Samples,
+                       Cell =:= Key, Block > 0, Curve =/= []],
+    lists:nth((length(Curves) + 1) div 2, Curves).
+
+section(#{result := #{response := Response, program := Program} = Result, charts := Charts},
+        Drawings) ->
+    Count = min(length(Charts), length(Drawings)),
+    {Own, Rest} = lists:split(Count, Drawings),
+    {["<section>\n<h2>", escaped(whittle_measure_response:title(Response)), ": ",
+      atom_to_list(Program), "</h2>\n", [["<figure>", Svg, "</figure>\n"] || Svg <- Own],
+      table(whittle_measure_table:rows(Result)), "</section>\n"], Rest}.
+
+table([Head | Rows]) ->
+    ["<div class=\"table\"><table>\n<thead><tr>", [["<th>", cell(Cell), "</th>"] || Cell <- Head],
+     "</tr></thead>\n<tbody>\n",
+     [["<tr>", [["<td>", cell(Cell), "</td>"] || Cell <- Row], "</tr>\n"] || Row <- Rows],
+     "</tbody>\n</table></div>\n"].
+
+cell(Number) when is_integer(Number) -> whittle_number:text(Number);
+cell(Text) -> escaped(Text).
+
+summary(#{study := #{blocks := Blocks, seed := Seed}, samples := Samples,
+          noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
+    ["<p>", integer_to_list(length(Samples)), " runs in ", integer_to_list(Blocks),
+     " blocks, in random order (seed ", integer_to_list(Seed), "). Each value is a median with its "
+     "95&nbsp;% bootstrap interval. Each ratio compares with the baseline in the same block. ",
+     case Verdict of
+         quiet -> "The machine was quiet: ";
+         noisy -> "<strong>The machine was noisy, so small differences mean little:</strong> "
+     end,
+     io_lib:format("a fixed piece of work varied by ~.1f&nbsp;% between its quartiles, other "
+                   "programs used ~.1f&nbsp;% of the CPU time, and the hypervisor took "
+                   "~.1f&nbsp;%.</p>~n",
+                   [100 * (Pace - 1), 100 * Others, 100 * Steal])].
+
+footer(#{study := #{name := Name}, facts := Facts}) ->
+    Machine = maps:get(<<"machine">>, Facts),
+    ["<footer><p>Made by <code>whittle measure ", escaped(Name), "</code>. Raw samples: "
+     "<a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
+     escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
+     " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",
+     escaped(maps:get(<<"kernel">>, Machine)), ".</p></footer>\n"].
+
+escaped(Text) ->
+    [case Char of
+         $< -> "&lt;";
+         $> -> "&gt;";
+         $& -> "&amp;";
+         $" -> "&quot;";
+         _ -> Char
+     end || Char <- unicode:characters_to_list(Text)].
+
+style() ->
+    ":root { color-scheme: light dark; --page: #ffffff; --ink: #1a1a1a; --line: #d0d0d0; }\n"
+    "@media (prefers-color-scheme: dark) {\n"
+    "  :root { --page: #16181b; --ink: #e6e6e6; --line: #44484d; }\n}\n"
+    "body { margin: 0; background: var(--page); color: var(--ink);\n"
+    "  font: 1rem/1.5 system-ui, sans-serif; }\n"
+    "main { max-width: 60rem; margin: 0 auto; padding: 1rem; }\n"
+    "h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }\n"
+    "figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }\n"
+    ".table { overflow-x: auto; }\n"
+    "table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }\n"
+    "th, td { text-align: right; padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line);\n"
+    "  white-space: nowrap; }\n"
+    "th:first-child, td:first-child, th:last-child, td:last-child { text-align: left; }\n"
+    "a { color: inherit; } footer { margin-top: 3rem; font-size: 0.85rem; opacity: 0.8; }\n"
+    "@media print { :root { --page: #ffffff; --ink: #000000; } }\n".
