@@ -8,7 +8,8 @@
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
 -export([interval/3, coverage_of_interval/0]).
--export([t_test/1, t_quantile/2, detectable/2, holm/1]).
+-export([t_test/1, welch_test/2, t_quantile/2, detectable/2, holm/1]).
+-export([interval_of_difference/3]).
 
 -export_type([interval/0, test/0]).
 
@@ -69,6 +70,9 @@ interval(Statistic, Values, Seed) ->
     Tuple = list_to_tuple(Values),
     {Resampled, _} = lists:mapfoldl(fun(_, State) -> resample(Statistic, Tuple, State) end,
                                     rand:seed_s(exsss, Seed), lists:seq(1, ?RESAMPLES)),
+    ends(Resampled).
+
+ends(Resampled) ->
     Sorted = list_to_tuple(lists:sort(Resampled)),
     {of_sorted((1 - ?CONFIDENCE) / 2, Sorted), of_sorted((1 + ?CONFIDENCE) / 2, Sorted)}.
 
@@ -94,6 +98,37 @@ t_test([_, _ | _] = Values) ->
 
 p(Mean, Error, _) when Error == 0 -> case Mean == 0 of true -> 1.0; false -> 0.0 end;
 p(Mean, Error, Freedom) -> two_sided(abs(Mean / Error), Freedom).
+
+%% @doc Tests whether the means of two independent samples differ (Welch, "The Generalization of
+%% Student's Problem", 1947). Each sample has two values at least. `mean' is the second mean less the
+%% first.
+-spec welch_test([number(), ...], [number(), ...]) -> test().
+welch_test([_, _ | _] = One, [_, _ | _] = Other) ->
+    [A, B] = [math:pow(deviation(Values), 2) / length(Values) || Values <- [One, Other]],
+    Mean = mean(Other) - mean(One),
+    Error = math:sqrt(A + B),
+    #{mean => Mean, error => Error,
+      p => case A + B == 0 of
+               true -> p(Mean, 0.0, 1);
+               false -> p(Mean, Error, math:pow(A + B, 2)
+                                          / (A * A / (length(One) - 1)
+                                                 + B * B / (length(Other) - 1)))
+           end}.
+
+%% @doc Returns the bootstrap interval of the difference between the medians of two independent
+%% samples: the second less the first.
+-spec interval_of_difference([number(), ...], [number(), ...], integer()) -> interval().
+interval_of_difference(One, Other, Seed) ->
+    Tuples = [list_to_tuple(One), list_to_tuple(Other)],
+    {Resampled, _} = lists:mapfoldl(
+                       fun(_, State0) ->
+                               {[A, B], State} = lists:mapfoldl(
+                                                   fun(Values, S) ->
+                                                           resample(fun median/1, Values, S)
+                                                   end, State0, Tuples),
+                               {B - A, State}
+                       end, rand:seed_s(exsss, Seed), lists:seq(1, ?RESAMPLES)),
+    ends(Resampled).
 
 %% @doc Returns the value that Student's t with some degrees of freedom exceeds with the given
 %% probability.

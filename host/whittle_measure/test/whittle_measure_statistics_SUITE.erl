@@ -5,10 +5,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([quantiles/1, t_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1, power/1,
+-export([quantiles/1, t_tests/1, welch_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1, power/1,
          same_values/1]).
 
-all() -> [quantiles, t_tests, t_quantiles, holm, bootstrap, coverage, power, same_values].
+all() -> [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, power, same_values].
 
 quantiles(_) ->
     Sets = sets(),
@@ -27,6 +27,16 @@ t_tests(_) ->
             end || Set <- Sets],
     compare(Ours, "[[numpy.mean(s), scipy.stats.sem(s), scipy.stats.ttest_1samp(s, 0).pvalue] "
             "for s in data]", Sets).
+
+welch_tests(_) ->
+    Sets = sets(),
+    Pairs = [[One, Other] || One <- Sets, Other <- Sets, One =/= Other],
+    Ours = [begin
+                #{mean := Mean, p := P} = whittle_measure_statistics:welch_test(One, Other),
+                [Mean, P]
+            end || [One, Other] <- Pairs],
+    compare(Ours, "[[numpy.mean(b) - numpy.mean(a), scipy.stats.ttest_ind(a, b, equal_var=False)."
+            "pvalue] for a, b in data]", Pairs).
 
 t_quantiles(_) ->
     Points = [[Above, Freedom] || Above <- [0.2, 0.05, 0.025, 0.0005], Freedom <- [1, 2, 5, 30, 999]],
