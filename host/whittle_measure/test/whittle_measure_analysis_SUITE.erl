@@ -1,0 +1,121 @@
+%% Tests whittle_measure_analysis on samples with known effects.
+-module(whittle_measure_analysis_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([ratios/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1, noise/1,
+         more_is_better/1]).
+
+all() -> [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better].
+
+%% Blocks differ by far more than the cells, and the ratios are found all the same.
+ratios(_) ->
+    #{rows := Rows} = result(#{}, samples(12, fun(_, Level) -> level(Level, 1.0, 0.8) end)),
+    ?assertMatch([#{ratio := baseline, n := 12, failed := 0},
+                  #{ratio := #{verdict := better, n := 12}}], of_b(one, Rows)),
+    [_, #{ratio := #{median := Ratio, interval := {Low, High}}}] = of_b(one, Rows),
+    ?assert(abs(Ratio - 0.8) < 0.02),
+    ?assert(Low < Ratio andalso Ratio < High),
+    %% The other factor has no effect, and the row says how large one would have to be.
+    [#{ratio := #{verdict := none, detectable := Detectable}} | _] = of_b(two, Rows),
+    ?assert(Detectable > 1.0 andalso Detectable < 1.1).
+
+effects(_) ->
+    #{effects := Effects} = result(#{}, samples(12, fun(_, Level) -> level(Level, 1.0, 0.8) end)),
+    #{median := A, verdict := better} = effect([{a, new}], Effects),
+    ?assert(abs(A - 0.8) < 0.01),
+    ?assertMatch(#{verdict := none}, effect([{b, two}], Effects)),
+    ?assertMatch(#{verdict := none}, effect([{a, new}, {b, two}], Effects)).
+
+%% `new' helps only together with `two'.
+interaction(_) ->
+    Factor = fun(#{<<"a">> := <<"new">>, <<"b">> := <<"two">>}, _) -> 0.7;
+                (_, _) -> 1.0
+             end,
+    #{effects := Effects} = result(#{}, samples(12, Factor)),
+    #{median := Both, verdict := better} = effect([{a, new}, {b, two}], Effects),
+    ?assert(abs(Both - 0.7) < 0.02),
+    #{median := Main} = effect([{a, new}], Effects),
+    ?assert(abs(Main - math:sqrt(0.7)) < 0.02).
+
+failed_runs(_) ->
+    Samples = [case Sample of
+                   #{<<"block">> := 3, <<"cell">> := #{<<"a">> := <<"new">>}} ->
+                       Sample#{<<"values">> := #{}, <<"failed">> := #{<<"run">> => <<"it died">>}};
+                   _ -> Sample
+               end || Sample <- samples(6, fun(_, Level) -> level(Level, 1.0, 0.8) end)],
+    #{rows := Rows} = result(#{}, Samples),
+    ?assertMatch([#{n := 6, failed := 0}, #{n := 5, failed := 1, ratio := #{n := 5}}],
+                 of_b(one, Rows)).
+
+one_block(_) ->
+    #{rows := Rows} = result(#{}, samples(1, fun(_, Level) -> level(Level, 1.0, 0.8) end)),
+    ?assertMatch([#{}, #{ratio := #{verdict := unknown, n := 1}}], of_b(one, Rows)).
+
+warm_up(_) ->
+    Samples = samples(4, fun(_, Level) -> level(Level, 1.0, 0.8) end),
+    Warm = [Sample#{<<"block">> := 0, <<"values">> := #{<<"first_line">> => 1.0e9}}
+            || #{<<"block">> := 1} = Sample <- Samples],
+    ?assertEqual(result(#{}, Samples), result(#{}, Warm ++ Samples)).
+
+more_is_better(_) ->
+    Response = #{name => score, kind => printed, pattern => "(.*)", unit => "points",
+                 better => more},
+    Samples = [Sample#{<<"values">> := #{<<"score">> => Value}}
+               || #{<<"values">> := #{<<"first_line">> := Value}} = Sample
+                      <- samples(12, fun(_, Level) -> level(Level, 1.0, 1.2) end)],
+    #{rows := Rows} = result(#{responses => [Response]}, Samples),
+    ?assertMatch([#{}, #{ratio := #{verdict := better}}], of_b(one, Rows)).
+
+noise(_) ->
+    Samples = samples(8, fun(_, _) -> 1.0 end),
+    ?assertMatch(#{verdict := quiet}, whittle_measure_analysis:noise(Samples)),
+    Disturbed = [Sample#{<<"machine">> := Machine#{<<"others">> => 0.5}}
+                 || #{<<"machine">> := Machine} = Sample <- Samples],
+    ?assertMatch(#{verdict := noisy}, whittle_measure_analysis:noise(Disturbed)),
+    Uneven = [Sample#{<<"machine">> := Machine#{<<"pace">> => 5000 + 1000 * Block}}
+              || #{<<"machine">> := Machine, <<"block">> := Block} = Sample <- Samples],
+    ?assertMatch(#{verdict := noisy}, whittle_measure_analysis:noise(Uneven)).
+
+%% Internal functions
+
+level(<<"new">>, _, New) -> New;
+level(_, Old, _) -> Old.
+
+study(Changes) ->
+    maps:merge(#{programs => [#{name => p}],
+                 factors => [#{name => a, levels => [#{name => old}, #{name => new}]},
+                             #{name => b, levels => [#{name => one}, #{name => two}]}],
+                 baseline => #{a => old, b => one},
+                 responses => [#{name => first_line, kind => first_line}]}, Changes).
+
+result(Changes, Samples) ->
+    [Result] = whittle_measure_analysis:results(study(Changes), Samples),
+    Result.
+
+%% Samples with a noise of 1 % and a drift of the machine. `Factor' gives the effect of a cell.
+samples(Blocks, Factor) ->
+    {Samples, _} = lists:mapfoldl(
+                     fun({Block, A, B}, State0) ->
+                             {Noise, State} = rand:normal_s(State0),
+                             Cell = #{<<"program">> => <<"p">>, <<"a">> => A, <<"b">> => B},
+                             Value = 100 * (1 + Block / 3) * Factor(Cell, A) * (1 + Noise / 100),
+                             {#{<<"block">> => Block, <<"cell">> => Cell,
+                                <<"values">> => #{<<"first_line">> => Value},
+                                <<"failed">> => #{}, <<"curve">> => [],
+                                <<"machine">> => #{<<"pace">> => 5000, <<"others">> => 0.01,
+                                                   <<"steal">> => 0.0}}, State}
+                     end, rand:seed_s(exsss, 42),
+                     [{Block, A, B} || Block <- lists:seq(1, Blocks), A <- [<<"old">>, <<"new">>],
+                                       B <- [<<"one">>, <<"two">>]]),
+    Samples.
+
+%% The rows with one level of b: `old', then `new'.
+of_b(Level, Rows) ->
+    [Row || A <- [old, new], #{levels := #{a := OfA, b := OfB}} = Row <- Rows, OfA =:= A,
+            OfB =:= Level].
+
+effect(Of, Effects) ->
+    [Effect] = [Effect || #{changed := Changed, effect := Effect} <- Effects, Changed =:= Of],
+    Effect.

@@ -1,0 +1,83 @@
+%% Tests whittle_measure_observe with programs of sh: what it sees, and how it ends them.
+-module(whittle_measure_observe_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([ends_by_itself/1, is_ended/1, ready_line/1, never_ready/1, fails/1, not_started/1,
+         memory_of_children/1, work_is_counted/1, environment/1]).
+
+all() -> [ends_by_itself, is_ended, ready_line, never_ready, fails, not_started,
+          memory_of_children, work_is_counted, environment].
+
+ends_by_itself(_) ->
+    {ok, #{first_line := First, ready := Ready, ended := Ended, output := Output}} =
+        run("echo one; echo two", #{}),
+    ?assertEqual(<<"one\ntwo\n">>, Output),
+    ?assertEqual(First, Ready),
+    ?assert(First =< Ended).
+
+%% A program that would run forever, and its child, are gone when the run is over.
+is_ended(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "pids"),
+    {ok, Seen} = run("tail -f /dev/null & echo $$ $! >'" ++ File ++ "'; echo ready; wait",
+                     #{duration => 300}),
+    ?assertNot(is_map_key(ended, Seen)),
+    {ok, Pids} = file:read_file(File),
+    [?assertNot(filelib:is_dir(["/proc/", Pid])) || Pid <- string:lexemes(Pids, " \n")].
+
+ready_line(_) ->
+    {ok, #{first_line := First, ready := Ready}} =
+        run("echo begin; echo listening on port 7",
+            #{ready => "port \\d+"}),
+    ?assert(First =< Ready),
+    {ok, #{ready := _}} = run("printf 'port 7 without an end'; echo", #{ready => "port \\d+"}).
+
+never_ready(_) ->
+    Error = run("echo begin; exec tail -f /dev/null", #{ready => "listening", duration => 300}),
+    ?assertMatch({error, {not_ready, 300, <<"begin\n">>}}, Error),
+    ?assertEqual("the program was not ready after 0 s: its last line is `begin'", text(Error)).
+
+fails(_) ->
+    Error = run("echo begin; echo no room >&2; exit 3", #{}),
+    ?assertMatch({error, {failed, 3, _}}, Error),
+    ?assertEqual("the program ended with 3: its last line is `no room'", text(Error)).
+
+not_started(_) ->
+    ?assertMatch({error, {failed, 127, _}},
+                 whittle_measure_observe:run(#{program => "/nowhere/program", arguments => [],
+                                               environment => []}, settings(#{}))).
+
+%% The memory of a child counts: dd holds its block of 40 MB.
+memory_of_children(_) ->
+    {ok, #{memory := Memory}} =
+        run("echo ready; dd if=/dev/zero bs=40M 2>/dev/null | { dd of=/dev/null bs=1 2>/dev/null; }",
+            #{duration => 500}),
+    Most = lists:max([Rss || {_, #{rss := Rss}} <- Memory]),
+    ?assert(Most > 40_000_000),
+    [?assertEqual(Rss, Anonymous + File)
+     || {_, #{rss := Rss, anonymous := Anonymous, file := File}} <- Memory].
+
+work_is_counted(_) ->
+    {ok, #{work := #{cpu := Busy}, watched := Watched}} =
+        run("echo ready; while :; do :; done", #{duration => 500}),
+    ?assert(Busy > 0),
+    ?assert(Busy =< 2 * Watched),
+    {ok, #{work := #{cpu := Idle}}} = run("echo ready; exec tail -f /dev/null", #{duration => 500}),
+    ?assert(Idle < Busy).
+
+environment(_) ->
+    {ok, #{output := Output}} =
+        whittle_measure_observe:run(#{program => "/bin/sh", arguments => ["-c", "echo $GIVEN"],
+                                      environment => [{"GIVEN", "here"}]}, settings(#{})),
+    ?assertEqual(<<"here\n">>, Output).
+
+%% Internal functions
+
+run(Script, Settings) ->
+    whittle_measure_observe:run(#{program => "/bin/sh", arguments => ["-c", Script],
+                                  environment => []}, settings(Settings)).
+
+settings(Settings) -> maps:merge(#{duration => 10_000, interval => 20}, Settings).
+
+text({error, Error}) -> lists:flatten(whittle_measure_observe:format_error(Error)).
