@@ -28,8 +28,8 @@
 
 -type command() ::
         #{name := string(),
-          arguments := [string()],            % as in the help; a last one in brackets
-                                              % stands for any number of arguments
+          arguments := [string()],            % as in the help; [X] is optional, and a last
+                                              % [X...] stands for any number of arguments
           words => [string()],                % the values of its first argument
           help := string(),
           options := [option()],
@@ -40,8 +40,8 @@
 table() ->
     [(Module:command())#{module => Module}
      || Module <- [whittle_cmd_build, whittle_cmd_size, whittle_cmd_why, whittle_cmd_features,
-                   whittle_cmd_targets, whittle_cmd_run, whittle_cmd_trace, whittle_cmd_clean,
-                   whittle_cmd_completion]].
+                   whittle_cmd_targets, whittle_cmd_run, whittle_cmd_trace, whittle_cmd_measure,
+                   whittle_cmd_clean, whittle_cmd_completion]].
 
 %% @doc Describes the option `--json'.
 -spec json() -> option().
@@ -190,7 +190,7 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
                                               is_list(Value),
                                               Value =:= "" orelse lists:member("", Value)]
         ++ [["`whittle ", Name, "' needs ", First]
-            || First <- lists:sublist(Missing, 1), not is_any_number(First)]
+            || First <- lists:sublist(Missing, 1), not is_optional(First)]
         ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
         ++ [["`whittle ", Name, "' needs ", Argument, ", but this argument is empty"]
             || {Argument, ""} <- named(Arguments, Words)].
@@ -199,7 +199,9 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
 named([Argument | Arguments], [Word | Words]) -> [{Argument, Word} | named(Arguments, Words)];
 named(_, _) -> [].
 
-is_any_number(Argument) -> hd(Argument) =:= $[.
+is_any_number(Argument) -> lists:suffix("...]", Argument).
+
+is_optional(Argument) -> hd(Argument) =:= $[.
 
 mistake({invalid_option, Option}, Options) ->
     [Given | _] = string:split(string:trim(Option, leading, "-"), "="),

@@ -1,7 +1,7 @@
 %% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([usage/1, work/1, work/2, make/1]).
+-export([usage/1, work/1, work/2, make/1, measure/1]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -21,6 +21,13 @@ work(Code, Text) -> {error, #{kind => work, code => Code, text => Text, details 
 make(Reason) ->
     {error, #{kind => work, code => whittle_make:code(Reason),
               text => whittle_make:format_error(Reason), details => whittle_make:details(Reason)}}.
+
+%% @doc Makes a failure from an error of a study.
+-spec measure(whittle_measure:reason()) -> {error, whittle:failure()}.
+measure(Reason) ->
+    {error, #{kind => work, code => whittle_measure:code(Reason),
+              text => whittle_measure:format_error(Reason),
+              details => whittle_measure:details(Reason)}}.
 
 %% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.

@@ -7,25 +7,33 @@
 %% factors, and corrected tests.
 -module(whittle_measure).
 
--export([studies/0, study/2, run/2, results/1]).
+-export([studies/0, names/0, study/2, run/2]).
+-export([results/1, report/1, tables/1, compare/2, json/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([reason/0, report/0]).
 
--type reason() :: whittle_measure_study:error() | whittle_measure_run:reason().
+-type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
+                | {different_studies, file:filename(), file:filename()}.
 
 %% The results of a directory of samples.
 -type report() :: #{study := whittle_measure_study:study(),
                     facts := whittle_measure_samples:facts(),
                     samples := [whittle_measure_samples:sample()],
                     results := whittle_measure_analysis:results(),
-                    noise := whittle_measure_analysis:noise()}.
+                    noise := whittle_measure_analysis:noise(),
+                    page => file:filename(),              % of report/1
+                    notes => [unicode:chardata()]}.       % of report/1
 
 %% @doc Lists the studies that come with Whittle, with their titles.
 -spec studies() -> [{string(), unicode:chardata()}].
 studies() ->
     [{Name, Title} || {Name, _} <- whittle_measure_study:shipped(),
                       {ok, #{title := Title}} <- [whittle_measure_study:read(Name)]].
+
+%% @doc Lists the names of these studies.
+-spec names() -> [string()].
+names() -> [Name || {Name, _} <- whittle_measure_study:shipped()].
 
 %% @doc Reads a study by name or from a file, and keeps the given levels of factors.
 -spec study(string(), [{string(), string()}]) ->
@@ -52,6 +60,48 @@ results(Dir) ->
         {error, _} = Error -> Error
     end.
 
+%% @doc Computes the results of a directory and writes its page, `page.html'. Without Node.js, or
+%% without the packages of `web/chart', the page has no charts, and a note says so.
+-spec report(file:filename()) -> {ok, report()} | {error, reason()}.
+report(Dir) ->
+    case results(Dir) of
+        {ok, Report} ->
+            {Drawings, Notes} = case whittle_measure_draw:svg(whittle_measure_page:charts(Report)) of
+                                    {ok, Svgs} -> {Svgs, []};
+                                    {error, Line} -> {[], [["the page has no charts: ", Line]]}
+                                end,
+            Page = filename:join(Dir, "page.html"),
+            case file:write_file(Page, whittle_measure_page:html(Report, Drawings)) of
+                ok -> {ok, Report#{page => Page, notes => Notes}};
+                {error, Reason} -> {error, {file, Page, Reason}}
+            end;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Writes the results as tables for a terminal. The first row of each is its head.
+-spec tables(report()) -> [[[unicode:chardata() | integer()]]].
+tables(#{results := Results}) -> [whittle_measure_table:rows(Result) || Result <- Results].
+
+%% @doc Compares the cells that two directories have in common, for example before and after a
+%% change. Their blocks are independent, so Welch's test decides.
+-spec compare(file:filename(), file:filename()) ->
+          {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.
+compare(One, Other) ->
+    whittle_work:steps(
+      [fun(_) -> results(One) end,
+       fun(First) ->
+               case results(Other) of
+                   {ok, Second} -> whittle_measure_compare:tables({One, First}, {Other, Second});
+                   {error, _} = Error -> Error
+               end
+       end]).
+
+%% @doc Returns the results as data.
+-spec json(report()) -> whittle_json:json().
+json(#{results := Results, noise := Noise, facts := Facts}) ->
+    #{machine => maps:get(<<"machine">>, Facts), noise => Noise,
+      results => [whittle_measure_table:json(Result) || Result <- Results]}.
+
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({make, Reason}) -> whittle_make:format_error(Reason);
@@ -59,6 +109,8 @@ format_error({no_program, Name}) ->
     ["the program ", Name, " is not on the PATH: correct the study"];
 format_error({stock, Name, Output}) ->
     ["the stock OTP made no boot script for ", Name, ": ", Output];
+format_error({different_studies, One, Other}) ->
+    [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->

@@ -6,7 +6,7 @@
 %% @hidden
 -module(whittle_measure_study).
 
--export([shipped/0, read/1, only/2, cells/1, baseline/2, key/1]).
+-export([shipped/0, root/0, read/1, only/2, cells/1, baseline/2, key/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cell/0, error/0]).
@@ -73,8 +73,9 @@ read(Name) ->
             end
     end.
 
-%% The source tree: the applications are built in `_build/default/lib' of it, and their `priv' is a
-%% link to the source.
+%% @doc Returns the source tree of Whittle. The applications are built in its `_build', and their
+%% `priv' is a link to the source.
+-spec root() -> file:filename().
 root() ->
     {ok, Priv} = file:read_link_all(code:priv_dir(whittle_measure)),
     filename:join([filename:dirname(code:priv_dir(whittle_measure)), Priv, "..", "..", ".."]).

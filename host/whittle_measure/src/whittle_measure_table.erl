@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/1, value/2, interval/2, comparison/1, verdict/1, levels/1]).
+-export([rows/1, json/1, value/2, interval/2, comparison/1, verdict/1, levels/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head.
@@ -14,6 +14,21 @@ rows(#{response := Response, rows := Rows, effects := Effects}) ->
      | [row(Row, Unit) || Row <- Rows]]
         ++ [[effect(Of), "", "", comparison(Effect), verdict(Effect)]
             || #{changed := Of, effect := Effect} <- Effects].
+
+%% @doc Returns one result as data.
+-spec json(map()) -> whittle_json:json().
+json(#{response := #{name := Name} = Response, program := Program, rows := Rows,
+       effects := Effects}) ->
+    #{response => Name, program => Program, unit => unicode_text(unit(whittle_measure_response:unit(
+                                                                         Response))),
+      rows => [maps:map(fun json_value/2, maps:without([interval], Row)) || Row <- Rows],
+      effects => [#{changed => maps:from_list(Of), effect => json_value(effect, Effect)}
+                  || #{changed := Of, effect := Effect} <- Effects]}.
+
+json_value(_, #{interval := {Low, High}} = Comparison) -> Comparison#{interval := [Low, High]};
+json_value(_, Value) -> Value.
+
+unicode_text(Text) -> unicode:characters_to_binary(Text).
 
 row(#{levels := Levels, median := Median, interval := Interval, ratio := Ratio} = Row, Unit) ->
     [levels(Levels), value(Median, Unit), interval(Interval, Unit), comparison(Ratio),

@@ -149,8 +149,8 @@ scipy(Expression, Data) ->
                "print(json.dumps(", Expression, ", default=float))\n"],
     {ok, Output} = whittle_program:filter(
                      "/usr/bin/python3 -c "
-                     ++ unicode:characters_to_list(quoted(Program)),
+                     ++ unicode:characters_to_list(whittle_program:quoted(Program)),
                      iolist_to_binary(whittle_json:encode(Data)), infinity),
     jiffy:decode(Output).
 
-quoted(Text) -> [$', string:replace(Text, "'", "'\\''", all), $'].
+

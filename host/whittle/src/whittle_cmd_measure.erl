@@ -1,0 +1,137 @@
+%% @doc Implements `whittle measure'. It runs studies ({@link whittle_measure}), shows their progress
+%% and prints their tables.
+-module(whittle_cmd_measure).
+-behaviour(whittle).
+
+-export([command/0, run/1]).
+
+%% @doc Describes the command and its options.
+-spec command() -> whittle_command_line:command().
+command() ->
+    #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
+      words => ["list", "report", "compare" | whittle_measure:names()],
+      help => "run a study: measure what the options of a build and of the VM cost.\n"
+              "STUDY is a name of `measure list', or a file; `measure report DIR' writes the page\n"
+              "and the table again; `measure compare DIR DIR' compares two runs of one study",
+      options => [#{name => out, long => "out", short => $o, value => "DIR",
+                    help => "the directory of the samples and the page (default: STUDY.measured)"},
+                  #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,
+                    help => "measure this level of a factor only; may be given several times"},
+                  #{name => blocks, long => "blocks", value => "N",
+                    help => "run each combination N times (default: the study's number)"},
+                  #{name => seconds, long => "seconds", value => "N",
+                    help => "watch each program for N seconds (default: the study's number)"},
+                  #{name => resume, long => "resume",
+                    help => "continue the study in the directory"},
+                  whittle_command_line:json()]}.
+
+%% @doc Runs the part of the command that the first argument names.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := ["list"]}) -> {ok, list(whittle_measure:studies())};
+run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
+run(#{arguments := ["report"]}) -> needs("report", "DIR");
+run(#{arguments := ["report", Dir]}) -> reported(Dir);
+run(#{arguments := ["report", _, Word]}) -> unexpected(Word);
+run(#{arguments := ["compare", One, Other]}) -> compared(One, Other);
+run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
+run(#{arguments := [Name]} = Values) -> study(Name, Values);
+run(#{arguments := [_, Word | _]}) -> unexpected(Word).
+
+unexpected(Word) ->
+    whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help measure'"]).
+
+needs(Part, What) ->
+    whittle_failure:usage(["`whittle measure ", Part, "' needs ", What,
+                           "; see `whittle help measure'"]).
+
+list(Studies) ->
+    #{text => whittle_table:text([["study", "question"]
+                                  | [[Name, Title] || {Name, Title} <- Studies]]),
+      json => [#{name => binary(Name), title => binary(Title)} || {Name, Title} <- Studies]}.
+
+%% Internal functions: a study
+
+study(Name, Values) ->
+    whittle_work:steps(
+      [fun(_) -> only(maps:get(only, Values, [])) end,
+       fun(Only) -> failed(whittle_measure:study(Name, Only)) end,
+       fun(Study) -> number(blocks, blocks, Values, Study) end,
+       fun(Study) -> number(seconds, duration, Values, Study) end,
+       fun(Study) ->
+               Dir = maps:get(out, Values, filename:basename(Name, ".study") ++ ".measured"),
+               failed(whittle_measure:run(Study, #{dir => Dir, tell => fun tell/1,
+                                                   resume => is_map_key(resume, Values)}))
+       end,
+       fun(Dir) -> whittle_progress:clear(), reported(Dir) end]).
+
+failed({ok, _} = Ok) -> Ok;
+failed({error, Reason}) -> whittle_failure:measure(Reason).
+
+only(Words) ->
+    case [Word || Word <- Words, length(string:split(Word, "=")) =/= 2] of
+        [] -> {ok, [list_to_tuple(string:split(Word, "=")) || Word <- Words]};
+        [Word | _] ->
+            whittle_failure:usage(["--only cannot be `", Word, "'; give FACTOR=LEVEL; see `whittle "
+                                   "help measure'"])
+    end.
+
+number(Option, Key, Values, Study) ->
+    case Values of
+        #{Option := Text} ->
+            case string:to_integer(Text) of
+                {Number, ""} when Number >= 1, Number =< 1_000_000 -> {ok, Study#{Key := Number}};
+                _ -> whittle_failure:usage(["--", atom_to_list(Option), " cannot be `", Text,
+                                            "'; give a whole number from 1 to 1000000"])
+            end;
+        _ -> {ok, Study}
+    end.
+
+tell({build, Index, Count, Name}) ->
+    whittle_progress:step(io_lib:format("program ~b of ~b: ~ts", [Index, Count, Name]));
+tell({make, {note, _}}) -> ok;
+tell({make, {runtime, Progress}}) -> whittle_progress:event(Progress);
+tell({make, _}) -> ok;
+tell({run, Index, Count, Key, {left, Seconds}}) ->
+    whittle_progress:step(io_lib:format("run ~b of ~b, about ~ts left: ~ts",
+                                        [Index, Count, time(Seconds), cell(Key)]));
+tell({failed, Key, Line}) -> whittle_progress:note([cell(Key), ": ", Line]).
+
+cell(Key) -> lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
+                               || {Name, Level} <- lists:sort(maps:to_list(Key))]).
+
+time(Seconds) when Seconds < 120 -> io_lib:format("~b s", [Seconds]);
+time(Seconds) when Seconds < 7200 -> io_lib:format("~b min", [Seconds div 60]);
+time(Seconds) -> io_lib:format("~b h ~b min", [Seconds div 3600, Seconds rem 3600 div 60]).
+
+%% Internal functions: results
+
+reported(Dir) ->
+    case whittle_measure:report(Dir) of
+        {ok, #{page := Page} = Report} ->
+            _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
+            {ok, #{text => [[[whittle_table:text(Table), $\n]
+                             || Table <- whittle_measure:tables(Report)],
+                            noise(Report), "the page: ", Page, "\n"],
+                   json => whittle_measure:json(Report)}};
+        {error, Reason} -> whittle_failure:measure(Reason)
+    end.
+
+noise(#{noise := #{verdict := quiet}}) -> "";
+noise(#{noise := #{pace := Pace, others := Others, steal := Steal}}) ->
+    io_lib:format("The machine was noisy: a fixed piece of work varied by ~.1f %, other programs "
+                  "used ~.1f % of the CPU time, and the hypervisor took ~.1f %.\n"
+                  "Run the study again when the machine is quiet.\n",
+                  [100 * (Pace - 1), 100 * Others, 100 * Steal]).
+
+compared(One, Other) ->
+    case whittle_measure:compare(One, Other) of
+        {ok, Tables} -> {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- Tables],
+                               json => [[[cell_text(Cell) || Cell <- Row] || Row <- Table]
+                                        || Table <- Tables]}};
+        {error, Reason} -> whittle_failure:measure(Reason)
+    end.
+
+cell_text(Number) when is_integer(Number) -> Number;
+cell_text(Text) -> binary(Text).
+
+binary(Text) -> unicode:characters_to_binary(Text).
