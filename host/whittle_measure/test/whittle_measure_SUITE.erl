@@ -1,0 +1,252 @@
+%% Tests whole studies of programs that exist: the run, the samples, the page, resuming, and errors.
+%% acceptance/suites/measure_SUITE builds programs.
+-module(whittle_measure_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([whole/1, same_order/1, only/1, resumed/1, changed/1, cut_line/1, exists/1, failing/1,
+         no_program/1, bad_studies/1, shipped/1, compared/1, page/1, full_disk/1,
+         every_error_is_one_line/1]).
+
+all() ->
+    [whole, same_order, only, resumed, changed, cut_line, exists, failing, no_program, bad_studies,
+     shipped, compared, page, full_disk, every_error_is_one_line].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The environment of a level reaches the program, and its number comes back.
+whole(Config) ->
+    {ok, Dir} = measure(#{}, Config),
+    {ok, #{results := [#{rows := Rows}], samples := Samples}} = whittle_measure:results(Dir),
+    ?assertEqual(9, length(Samples)),
+    ?assertMatch([#{levels := #{size := small}, median := 10.0, ratio := baseline},
+                  #{levels := #{size := medium}, median := 20.0,
+                    ratio := #{median := 2.0, verdict := worse}},
+                  #{levels := #{size := large}, median := 30.0}],
+                 [Row#{ratio := rounded(Ratio)} || #{ratio := Ratio} = Row <- Rows]),
+    [?assertMatch(#{<<"block">> := _, <<"position">> := _, <<"at">> := _,
+                    <<"machine">> := #{<<"pace">> := _, <<"busy">> := _, <<"others">> := _}}, Sample)
+     || Sample <- Samples].
+
+rounded(#{median := Median} = Ratio) -> Ratio#{median := round(1000 * Median) / 1000};
+rounded(Other) -> Other.
+
+%% The seed decides the order; each block has each cell once.
+same_order(Config) ->
+    Orders = [begin
+                  {ok, Dir} = measure(#{seed => Seed, blocks => 4}, Name, Config),
+                  {ok, #{samples := Samples}} = whittle_measure:results(Dir),
+                  [maps:get(<<"cell">>, Sample) || Sample <- Samples]
+              end || {Seed, Name} <- [{1, "a"}, {1, "b"}, {2, "c"}]],
+    [One, Same, Other] = Orders,
+    ?assertEqual(One, Same),
+    ?assertNotEqual(One, Other),
+    ?assertEqual(3, length(lists:usort(lists:sublist(One, 3)))).
+
+only(Config) ->
+    {ok, Study} = whittle_measure:study(file(#{}, Config), [{"size", "large"}, {"size", "medium"}]),
+    {ok, Dir} = whittle_measure:run(Study, #{dir => in("out", Config)}),
+    {ok, #{results := [#{rows := Rows}]}} = whittle_measure:results(Dir),
+    %% The baseline of the study was not kept.
+    ?assertMatch([#{levels := #{size := medium}, ratio := baseline}, #{levels := #{size := large}}],
+                 Rows),
+    ?assertMatch({error, {no_factor, "colour", [size]}},
+                 whittle_measure:study(file(#{}, Config), [{"colour", "red"}])),
+    ?assertMatch({error, {no_level, size, "red", [small, medium, large]}},
+                 whittle_measure:study(file(#{}, Config), [{"size", "red"}])).
+
+%% A study that was stopped after some runs measures the others, and none twice.
+resumed(Config) ->
+    Study = study(#{}, Config),
+    Stopped = make_ref(),
+    Self = self(),
+    Tell = fun({run, 5, _, _, _}) -> Self ! Stopped, exit(stopped);
+              (_) -> ok
+           end,
+    {Pid, Monitor} = spawn_monitor(fun() -> whittle_measure:run(Study, #{dir => in("out", Config),
+                                                                         tell => Tell}) end),
+    receive Stopped -> ok end,
+    receive {'DOWN', Monitor, process, Pid, stopped} -> ok end,
+    {ok, #{samples := First}} = whittle_measure:results(in("out", Config)),
+    ?assertEqual(4, length(First)),
+    {ok, Dir} = whittle_measure:run(Study, #{dir => in("out", Config), resume => true}),
+    {ok, #{samples := All}} = whittle_measure:results(Dir),
+    ?assertEqual(First, lists:sublist(All, 4)),
+    ?assertEqual(9, length(lists:usort([{maps:get(<<"block">>, S), maps:get(<<"cell">>, S)}
+                                        || S <- All]))),
+    ?assertEqual(9, length(All)).
+
+changed(Config) ->
+    {ok, Dir} = measure(#{}, Config),
+    Changed = study(#{title => "another title"}, Config),
+    Error = whittle_measure:run(Changed, #{dir => Dir, resume => true}),
+    ?assertEqual({error, {changed, [<<"the study">>]}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "these inputs have changed: the study; ")).
+
+%% A crash in the middle of a write leaves a line without an end.
+cut_line(Config) ->
+    Study = study(#{}, Config),
+    {ok, Dir} = whittle_measure:run(Study, #{dir => in("out", Config)}),
+    File = filename:join(Dir, "samples.jsonl"),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:write_file(File, binary:part(Bytes, 0, byte_size(Bytes) - 10)),
+    {ok, #{samples := Cut}} = whittle_measure:results(Dir),
+    ?assertEqual(8, length(Cut)),
+    {ok, Dir} = whittle_measure:run(Study, #{dir => Dir, resume => true}),
+    {ok, #{samples := Samples}} = whittle_measure:results(Dir),
+    ?assertEqual(9, length(Samples)),
+    ok = file:write_file(File, "{}\nnot JSON\n"),
+    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)).
+
+exists(Config) ->
+    {ok, Dir} = measure(#{}, Config),
+    {ok, Before} = file:read_file(filename:join(Dir, "samples.jsonl")),
+    ?assertMatch({error, {exists, Dir}}, whittle_measure:run(study(#{}, Config), #{dir => Dir})),
+    ?assertEqual({ok, Before}, file:read_file(filename:join(Dir, "samples.jsonl"))),
+    ?assertMatch({error, {no_samples, _}}, whittle_measure:results(in("nothing", Config))).
+
+%% A program that fails under a setting is a result.
+failing(Config) ->
+    Script = "test $SIZE = 2 && { echo no memory; exit 7; }; echo $SIZE",
+    {ok, Dir} = measure(#{programs => [program(Script)]}, Config),
+    {ok, #{results := [#{rows := [_, Failed, _]}], samples := Samples}} =
+        whittle_measure:results(Dir),
+    ?assertMatch(#{levels := #{size := medium}, n := 0, failed := 3}, Failed),
+    ?assertNot(is_map_key(median, Failed)),
+    ?assertEqual([<<"the program ended with 7: its last line is `no memory'">>],
+                 lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])).
+
+no_program(Config) ->
+    Program = #{name => p, command => ["no-such-program"]},
+    ?assertMatch({error, {no_program, "no-such-program"}},
+                 measure(#{programs => [Program]}, Config)),
+    ?assertNot(filelib:is_file(filename:join(in("out", Config), "samples.jsonl"))).
+
+%% One line names the file, the place and the mistake.
+bad_studies(Config) ->
+    [begin
+         File = in("bad.study", Config),
+         ok = file:write_file(File, unicode:characters_to_binary(Text)),
+         Error = whittle_measure:study(File, []),
+         ?assertMatch({Text, {error, _}}, {Text, Error}),
+         Line = text(Error),
+         ?assertMatch({Text, Line, {match, _}}, {Text, Line, re:run(Line, Pattern)})
+     end || {Text, Pattern} <-
+                [{"", "must hold one map"},
+                 {"#{title => .", "line 1"},
+                 {"#{}.", "the key title is missing"},
+                 {"#{title => \"t\", programs => [], responses => [size]}.", "list of programs is empty"},
+                 {"#{title => 7, programs => [], responses => [size]}.", "7 is not a text"},
+                 {bad("name => \"x\", command => [\"true\"]", "size"), "is not an atom"},
+                 {bad("name => p", "size"), "needs either an input or a command"},
+                 {bad("name => p, command => [\"true\"], ready => \"(\"", "size"),
+                  "regular expression"},
+                 {bad("name => p, command => [\"true\"]", "sise"), "there is no response sise"},
+                 {bad("name => p, command => [\"true\"]", "#{kind => printed}"),
+                  "the key pattern is missing"},
+                 {"#{title => \"t\", titel => 1, programs => [], responses => [size]}.",
+                  "there is no key titel"},
+                 {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
+                  "responses => [size], blocks => 0}.", "0 is not a whole number from 1"},
+                 {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
+                  "responses => [size], baseline => #{x => y}}.", "x, which is not a factor"},
+                 {"#{title => \"t\", programs => [#{name => p, input => \"x\", "
+                  "request => #{out => \"x\"}}], responses => [size]}.",
+                  "out is not an option of a build"}]].
+
+bad(Program, Response) ->
+    "#{title => \"t\", programs => [#{" ++ Program ++ "}], responses => [" ++ Response ++ "]}.".
+
+%% Each study that comes with Whittle is sound.
+shipped(_) ->
+    ?assertNotEqual([], whittle_measure:names()),
+    [?assertMatch({Name, {ok, #{}}}, {Name, whittle_measure:study(Name, [])})
+     || Name <- whittle_measure:names()],
+    ?assertMatch({error, {no_study, "nothing", _}}, whittle_measure:study("nothing", [])).
+
+compared(Config) ->
+    {ok, One} = measure(#{blocks => 6}, "one", Config),
+    {ok, Other} = measure(#{blocks => 6, programs => [program("echo $((SIZE * 30))")]}, "other",
+                          Config),
+    {ok, [[Head | Rows]]} = whittle_measure:compare(One, Other),
+    ?assertMatch(["number", One, Other, "ratio", "verdict"], Head),
+    ?assertEqual([{"program=p, size=large", "3.000", "worse"},
+                  {"program=p, size=medium", "3.000", "worse"},
+                  {"program=p, size=small", "3.000", "worse"}],
+                 [{chars(Cell), chars(Ratio), chars(Verdict)}
+                  || [Cell, _, _, Ratio, Verdict] <- Rows]),
+    {ok, [[_ | Same]]} = whittle_measure:compare(One, One),
+    [?assertMatch([_, _, _, _, "no difference"], Row) || Row <- Same].
+
+%% The texts of a study may hold characters that HTML reserves.
+page(Config) ->
+    {ok, Dir} = measure(#{title => "a < b & \"c\" \x{e9}"}, Config),
+    {ok, #{page := Page} = Report} = whittle_measure:report(Dir),
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch({_, _}, binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
+    ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
+    ?assertMatch([[_ | _]], whittle_measure:tables(Report)),
+    ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(whittle_json:encode(whittle_measure:json(Report)),
+                                                   [return_maps])).
+
+%% The sample that does not fit ends the study with an error.
+full_disk(_) ->
+    {ok, Full} = file:open("/dev/full", [append, raw, binary]),
+    Error = whittle_measure_samples:append(Full, #{block => 1}),
+    ?assertMatch({error, {file, _, enospc}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "disk is full: make room and continue")).
+
+every_error_is_one_line(_) ->
+    Errors = [{no_study, "x", ["start"]}, {unreadable, "f", enoent}, {unreadable, "f", "line 1"},
+              {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
+              {exists, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]}, {damaged, "f", 2},
+              {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
+              {stock, "x", <<"no">>}, {different_studies, "a", "b"},
+              {make, {input_is_output, "x"}}],
+    [begin
+         Line = chars(whittle_measure:format_error(Error)),
+         ?assertEqual(nomatch, string:find(Line, "\n")),
+         ?assert(is_atom(whittle_measure:code(Error))),
+         ?assert(is_list(whittle_measure:details(Error)))
+     end || Error <- Errors].
+
+%% Internal functions
+
+%% A study of a program of sh that prints a number ten times the level's.
+measure(Changes, Config) -> measure(Changes, "out", Config).
+
+measure(Changes, Name, Config) ->
+    whittle_measure:run(study(Changes, Config), #{dir => in(Name, Config)}).
+
+study(Changes, Config) ->
+    {ok, Study} = whittle_measure:study(file(Changes, Config), []),
+    Study.
+
+file(Changes, Config) ->
+    File = in("made.study", Config),
+    Study = maps:merge(#{title => "a study", programs => [program("echo $((SIZE * 10))")],
+                         factors => [#{name => size,
+                                       levels => [#{name => Name,
+                                                    environment => [{"SIZE", Value}]}
+                                                  || {Name, Value} <- [{small, "1"}, {medium, "2"},
+                                                                       {large, "3"}]]}],
+                         responses => [#{name => number, kind => printed, pattern => "^(\\d+)",
+                                         unit => "items"}],
+                         blocks => 3, duration => 5}, Changes),
+    ok = file:write_file(File, unicode:characters_to_binary(io_lib:format("~tp.~n", [Study]))),
+    File.
+
+program(Script) -> #{name => p, command => ["sh", "-c", Script]}.
+
+in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+text({error, Error}) -> chars(whittle_measure:format_error(Error)).
+
+chars(Text) -> unicode:characters_to_list(Text).
