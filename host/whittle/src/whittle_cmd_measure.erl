@@ -1,5 +1,5 @@
-%% @doc Implements `whittle measure'. It runs studies ({@link whittle_measure}), shows their progress
-%% and prints their tables.
+%% @doc Implements `whittle measure'. It runs studies ({@link whittle_measure}), shows their
+%% progress and prints their tables.
 -module(whittle_cmd_measure).
 -behaviour(whittle).
 

@@ -66,7 +66,8 @@ results(Dir) ->
 report(Dir) ->
     case results(Dir) of
         {ok, Report} ->
-            {Drawings, Notes} = case whittle_measure_draw:svg(whittle_measure_page:charts(Report)) of
+            Charts = whittle_measure_page:charts(Report),
+            {Drawings, Notes} = case whittle_measure_draw:svg(Charts) of
                                     {ok, Svgs} -> {Svgs, []};
                                     {error, Line} -> {[], [["the page has no charts: ", Line]]}
                                 end,

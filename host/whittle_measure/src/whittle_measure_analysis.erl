@@ -54,7 +54,7 @@ result(Response, #{name := Name}, Study, Samples) ->
                      Of =:= Name],
     Values = values(Response, Samples),
     Base = maps:remove(program, whittle_measure_study:baseline(Name, Study)),
-    Rows = [row(Cell, Base, Values, Samples) || Cell <- Cells],
+    Rows = [row(Cell, Base, Values, Samples, Response) || Cell <- Cells],
     Effects = effects(Cells, Base, Values, Study),
     {CorrectedRows, CorrectedEffects} =
         corrected(Rows, Effects, whittle_measure_response:better(Response)),
@@ -68,15 +68,17 @@ values(#{name := Name}, Samples) ->
                     || #{<<"cell">> := Cell, <<"block">> := Block,
                          <<"values">> := #{Key := Value}} <- Samples]).
 
-row(#{levels := Levels, program := Program} = Cell, Base, Values, Samples) ->
+row(#{levels := Levels, program := Program} = Cell, Base, Values, Samples, #{name := Response}) ->
     Names = maps:map(fun(_, #{name := Name}) -> Name end, Levels),
     Key = whittle_measure_run:key(Cell),
     BaseKey = whittle_measure_run:key(Cell#{levels := maps:map(fun(_, Name) -> #{name => Name} end,
                                                                Base), program := Program}),
     Blocks = lists:usort([Block || #{<<"block">> := Block} <- Samples]),
     Own = [Value || Block <- Blocks, {ok, Value} <- [maps:find({Key, Block}, Values)]],
-    Runs = length([run || #{<<"cell">> := Of} <- Samples, Of =:= Key]),
-    Row = #{levels => Names, n => length(Own), failed => Runs - length(Own)},
+    Failed = [Of || #{<<"cell">> := Of, <<"failed">> := Failures} <- Samples, Of =:= Key,
+                    is_map_key(<<"run">>, Failures)
+                        orelse is_map_key(atom_to_binary(Response), Failures)],
+    Row = #{levels => Names, n => length(Own), failed => length(Failed)},
     case Own of
         [] -> Row;
         _ -> Row#{median => whittle_measure_statistics:median(Own),
@@ -112,8 +114,8 @@ effects(_, _, _, _) ->
 %% The mean over all settings of the other factors, in one block.
 of_block(Of, Keys, Base, Program, Block, Values) ->
     Differences = [Difference
-                   || Key <- Keys, lists:all(fun({Name, Level}) -> maps:get(Name, Key) =:= Level end,
-                                             Of),
+                   || Key <- Keys,
+                      lists:all(fun({Name, Level}) -> maps:get(Name, Key) =:= Level end, Of),
                       Difference <- difference(Of, Key, Base, Program, Block, Values)],
     [whittle_measure_statistics:mean(Differences) || Differences =/= []].
 
@@ -170,8 +172,8 @@ verdict(_, Log, more) when Log > 0 -> better;
 verdict(_, _, _) -> worse.
 
 %% @doc Judges the machine by what the study saw of it. It is noisy if a fixed piece of work varied
-%% by more than a tenth between the quartiles, or if others used or took more than a twentieth of the
-%% CPU time.
+%% by more than a tenth between the quartiles, or if others used or took more than a twentieth of
+%% the CPU time.
 -spec noise([whittle_measure_samples:sample()]) -> noise().
 noise(Samples) ->
     Of = fun(Key) -> [Value || #{<<"machine">> := #{Key := Value}} <- Samples] end,

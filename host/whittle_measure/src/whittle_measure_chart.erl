@@ -2,14 +2,15 @@
 %%
 %% The descriptions are data. `web/chart' draws them. Lines and texts take the color of the page, so
 %% that one drawing serves light and dark pages. The colors of data are those of Okabe and Ito
-%% ("Color Universal Design", 2008), which people with any color vision can tell apart.
+%% ("Color Universal Design", 2008), which people with any color vision can tell apart. The blue is
+%% lighter than theirs, for dark pages.
 %% @hidden
 -module(whittle_measure_chart).
 
 -export([intervals/1, curves/3]).
 
 -define(WIDTH, 460).
--define(COLORS, [<<"#0072b2">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
+-define(COLORS, [<<"#2b8cca">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
                  <<"#56b4e9">>]).
 
 %% @doc Describes the medians of one result with their intervals, one line for each cell. A line
@@ -18,7 +19,8 @@
 intervals(#{response := Response, rows := Rows}) ->
     Unit = whittle_measure_response:unit(Response),
     Values = [#{cell => text(whittle_measure_table:levels(Levels)),
-                median => scaled(Median, Unit), low => scaled(Low, Unit), high => scaled(High, Unit),
+                median => scaled(Median, Unit), low => scaled(Low, Unit),
+                high => scaled(High, Unit),
                 baseline => Ratio =:= baseline}
               || #{levels := Levels, median := Median, interval := {Low, High}, ratio := Ratio}
                      <- Rows],
@@ -48,7 +50,8 @@ curves(Column, Title, Cells) ->
               mark => #{type => line, interpolate => linear},
               encoding =>
                   #{x => #{field => time, type => quantitative, title => <<"seconds">>},
-                    y => #{field => megabytes, type => quantitative, title => text([Title, ", MB"])},
+                    y => #{field => megabytes, type => quantitative,
+                           title => text([Title, ", MB"])},
                     color => #{field => cell, type => nominal, sort => null,
                                scale => #{range => ?COLORS}, legend => #{title => null}},
                     strokeDash => #{field => cell, type => nominal, sort => null,

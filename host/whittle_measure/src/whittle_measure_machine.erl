@@ -113,4 +113,5 @@ lines(File) ->
         {error, _} -> []
     end.
 
-numbers(Text) -> [binary_to_integer(Word) || Word <- binary:split(Text, <<" ">>, [global, trim_all])].
+numbers(Text) ->
+    [binary_to_integer(Word) || Word <- binary:split(Text, <<" ">>, [global, trim_all])].

@@ -1,5 +1,5 @@
-%% @doc Puts the runs of a study in order. Each block holds every cell once, in random order, so that
-%% a slow drift of the machine reaches all cells alike.
+%% @doc Puts the runs of a study in order. Each block holds every cell once, in random order, so
+%% that a slow drift of the machine reaches all cells alike.
 %% @hidden
 -module(whittle_measure_order).
 

@@ -65,7 +65,8 @@ read(Dir, Name) ->
     end.
 
 numbers(Text) ->
-    [binary_to_integer(Word) || Word <- binary:split(Text, [<<" ">>, <<"\n">>], [global, trim_all])].
+    [binary_to_integer(Word)
+     || Word <- binary:split(Text, [<<" ">>, <<"\n">>], [global, trim_all])].
 
 field(Name, Text) ->
     case re:run(Text, ["(?m)^", Name, ":\\s+(\\d+)"], [{capture, all_but_first, binary}]) of

@@ -1,7 +1,7 @@
 %% @doc Defines the responses: the numbers that a study takes from a build or from a run.
 %%
 %% A study lists its responses as maps. `kind' chooses what to measure, and the other keys are the
-%% options of that kind. Each kind is one clause of {@link kinds/0}, with its unit and its direction.
+%% options of that kind. Each kind has one row in {@link kinds/0}, with its unit and its direction.
 %% @hidden
 -module(whittle_measure_response).
 
@@ -29,7 +29,7 @@
           ended => non_neg_integer(),             % microseconds since the start
           memory => [{non_neg_integer(), whittle_measure_process:memory()}],
           work => whittle_measure_process:work(), % between ready and the end
-          cpu => non_neg_integer(),               % milliseconds since the start, at the last reading
+          cpu => non_neg_integer(),               % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
           output => binary(),
           directory => file:filename()}.
@@ -104,7 +104,8 @@ is_sound(Key, Value) when Key =:= name; Key =:= kind -> is_atom(Value);
 is_sound(unit, Unit) -> lists:member(Unit, [bytes, milliseconds, count]) orelse is_text(Unit);
 is_sound(better, Better) -> Better =:= less orelse Better =:= more;
 is_sound(pattern, Text) -> is_text(Text) andalso element(1, re:compile(Text, [unicode])) =:= ok;
-is_sound(command, Words) -> is_list(Words) andalso Words =/= [] andalso lists:all(fun is_text/1, Words);
+is_sound(command, Words) ->
+    is_list(Words) andalso Words =/= [] andalso lists:all(fun is_text/1, Words);
 is_sound(title, Text) -> is_text(Text).
 
 is_text(Text) -> is_list(Text) andalso Text =/= [] andalso io_lib:printable_unicode_list(Text).
@@ -133,9 +134,13 @@ title(#{title := Title}) -> Title;
 title(#{name := Name, kind := Name}) -> element(4, lists:keyfind(Name, 1, kinds()));
 title(#{name := Name}) -> atom_to_list(Name).
 
-%% @doc Takes the number of a response from an outcome. The error is one line.
--spec value(request(), outcome()) -> {ok, number()} | {error, unicode:chardata()}.
-value(#{kind := size}, Outcome) -> found(size, Outcome);
+%% @doc Takes the number of a response from an outcome. The error is one line. `none' means that the
+%% response does not apply: the stock OTP and commands have no output.
+-spec value(request(), outcome()) -> {ok, number()} | none | {error, unicode:chardata()}.
+value(#{kind := Kind}, Outcome) when (Kind =:= size orelse Kind =:= squashfs_xz
+                                      orelse Kind =:= squashfs_zstd),
+                                     not is_map_key(out, Outcome) -> none;
+value(#{kind := size}, #{size := Size}) -> {ok, Size};
 value(#{kind := squashfs_xz}, Outcome) -> squashfs("xz", Outcome);
 value(#{kind := squashfs_zstd}, Outcome) -> squashfs("zstd", Outcome);
 value(#{kind := first_line}, Outcome) -> milliseconds(found(first_line, Outcome));
@@ -166,7 +171,6 @@ found(Key, Outcome) ->
         _ -> {error, missing(Key)}
     end.
 
-missing(size) -> "there is no output with a size";
 missing(first_line) -> "the program printed no line";
 missing(ready) -> "the program did not print the line that says that it is ready";
 missing(ended) -> "the program did not end by itself".
@@ -204,8 +208,7 @@ squashfs(Compression, #{out := Out, directory := Directory}) ->
             {error, "mksquashfs is not on the PATH: install the Debian package squashfs-tools"};
         {error, {status, _, Text}} ->
             {error, ["mksquashfs failed: ", string:trim(Text)]}
-    end;
-squashfs(_, _) -> {error, missing(size)}.
+    end.
 
 command(Program, Arguments, Outcome) ->
     case os:find_executable(Program) of

@@ -57,8 +57,9 @@ prepare(Cells, #{base := Base}, Dir, Tell) ->
            | [fun(Before) ->
                       #{program := #{name := Name}} = Build,
                       Tell({build, Index, Count, Name}),
-                      case whittle_measure_subject:prepare(Build, Base, filename:join(Dir, "builds"),
-                                                           fun(Event) -> Tell({make, Event}) end) of
+                      Outputs = filename:join(Dir, "builds"),
+                      TellMake = fun(Event) -> Tell({make, Event}) end,
+                      case whittle_measure_subject:prepare(Build, Base, Outputs, TellMake) of
                           {ok, Prepared} -> {ok, Before#{Build => Prepared}};
                           {error, _} = Error -> Error
                       end
@@ -100,7 +101,8 @@ digest(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes)))
 measure(Cells, Before, Study, Prepared, Context) ->
     Done = maps:from_keys([{Block, Cell} || #{<<"block">> := Block, <<"cell">> := Cell} <- Before],
                           []),
-    Todo = [Run || #{block := Block, cell := Cell} = Run <- whittle_measure_order:runs(Study, Cells),
+    Runs = whittle_measure_order:runs(Study, Cells),
+    Todo = [Run || #{block := Block, cell := Cell} = Run <- Runs,
                    not is_map_key({Block, key(Cell)}, Done)],
     all(Todo, 1, length(Todo), erlang:monotonic_time(second), Study, Prepared, Context).
 

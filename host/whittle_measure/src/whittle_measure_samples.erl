@@ -145,7 +145,8 @@ samples(Dir) -> filename:join(Dir, "samples.jsonl").
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
-    [Dir, " holds samples of a study: continue it with --resume, or name another directory with -o"];
+    [Dir, " holds samples of a study: continue it with --resume, or name another directory with "
+     "-o"];
 format_error({no_samples, Dir}) ->
     [Dir, " holds no samples of a study: name the directory of `whittle measure'"];
 format_error({changed, Names}) ->

@@ -100,8 +100,8 @@ p(Mean, Error, _) when Error == 0 -> case Mean == 0 of true -> 1.0; false -> 0.0
 p(Mean, Error, Freedom) -> two_sided(abs(Mean / Error), Freedom).
 
 %% @doc Tests whether the means of two independent samples differ (Welch, "The Generalization of
-%% Student's Problem", 1947). Each sample has two values at least. `mean' is the second mean less the
-%% first.
+%% Student's Problem", 1947). Each sample has two values at least. `mean' is the second mean less
+%% the first.
 -spec welch_test([number(), ...], [number(), ...]) -> test().
 welch_test([_, _ | _] = One, [_, _ | _] = Other) ->
     [A, B] = [math:pow(deviation(Values), 2) / length(Values) || Values <- [One, Other]],

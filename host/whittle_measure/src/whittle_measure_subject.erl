@@ -78,8 +78,8 @@ in_base(Name, Base) ->
     end.
 
 name(#{program := #{name := Name}} = Build) ->
-    Hash = binary:part(crypto:hash(sha256, term_to_binary(Build, [{minor_version, 2}, deterministic])),
-                       0, 6),
+    Bytes = term_to_binary(Build, [{minor_version, 2}, deterministic]),
+    <<Hash:6/binary, _/binary>> = crypto:hash(sha256, Bytes),
     lists:flatten(io_lib:format("~ts-~s", [Name, binary:encode_hex(Hash)])).
 
 system(Request, Input, Tell) ->

@@ -31,7 +31,8 @@ whole(Config) ->
                   #{levels := #{size := large}, median := 30.0}],
                  [Row#{ratio := rounded(Ratio)} || #{ratio := Ratio} = Row <- Rows]),
     [?assertMatch(#{<<"block">> := _, <<"position">> := _, <<"at">> := _,
-                    <<"machine">> := #{<<"pace">> := _, <<"busy">> := _, <<"others">> := _}}, Sample)
+                    <<"machine">> := #{<<"pace">> := _, <<"busy">> := _, <<"others">> := _}},
+                  Sample)
      || Sample <- Samples].
 
 rounded(#{median := Median} = Ratio) -> Ratio#{median := round(1000 * Median) / 1000};
@@ -141,7 +142,8 @@ bad_studies(Config) ->
                 [{"", "must hold one map"},
                  {"#{title => .", "line 1"},
                  {"#{}.", "the key title is missing"},
-                 {"#{title => \"t\", programs => [], responses => [size]}.", "list of programs is empty"},
+                 {"#{title => \"t\", programs => [], responses => [size]}.",
+                  "list of programs is empty"},
                  {"#{title => 7, programs => [], responses => [size]}.", "7 is not a text"},
                  {bad("name => \"x\", command => [\"true\"]", "size"), "is not an atom"},
                  {bad("name => p", "size"), "needs either an input or a command"},
@@ -189,12 +191,13 @@ page(Config) ->
     {ok, Dir} = measure(#{title => "a < b & \"c\" \x{e9}"}, Config),
     {ok, #{page := Page} = Report} = whittle_measure:report(Dir),
     {ok, Html} = file:read_file(Page),
-    ?assertMatch({_, _}, binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
+    ?assertMatch({_, _},
+                 binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
     ?assertMatch([[_ | _]], whittle_measure:tables(Report)),
-    ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(whittle_json:encode(whittle_measure:json(Report)),
-                                                   [return_maps])).
+    Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
+    ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
 
 %% The sample that does not fit ends the study with an error.
 full_disk(_) ->

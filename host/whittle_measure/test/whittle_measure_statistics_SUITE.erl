@@ -5,10 +5,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([quantiles/1, t_tests/1, welch_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1, power/1,
-         same_values/1]).
+-export([quantiles/1, t_tests/1, welch_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1,
+         power/1, same_values/1]).
 
-all() -> [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, power, same_values].
+all() ->
+    [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, power, same_values].
 
 quantiles(_) ->
     Sets = sets(),
@@ -39,7 +40,8 @@ welch_tests(_) ->
             "pvalue] for a, b in data]", Pairs).
 
 t_quantiles(_) ->
-    Points = [[Above, Freedom] || Above <- [0.2, 0.05, 0.025, 0.0005], Freedom <- [1, 2, 5, 30, 999]],
+    Points = [[Above, Freedom] || Above <- [0.2, 0.05, 0.025, 0.0005],
+                                  Freedom <- [1, 2, 5, 30, 999]],
     %% SciPy inverts its distribution with an error of some 1.0e-9. With one degree of freedom, the
     %% quantile has a closed form.
     Ours = [whittle_measure_statistics:t_quantile(Above, Freedom) || [Above, Freedom] <- Points],
@@ -88,8 +90,8 @@ coverage(_) ->
 power(_) ->
     {Found, _} = lists:mapfoldl(
                    fun(_, State0) ->
-                           {Noise, State} = lists:mapfoldl(fun(_, S) -> rand:normal_s(S) end, State0,
-                                                           lists:seq(1, 12)),
+                           {Noise, State} = lists:mapfoldl(fun(_, S) -> rand:normal_s(S) end,
+                                                           State0, lists:seq(1, 12)),
                            %% The true deviation is 1, so the stated size is near this one.
                            Size = whittle_measure_statistics:detectable([-0.957, 0.957] ++ unit(10),
                                                                         0.05),
@@ -152,5 +154,3 @@ scipy(Expression, Data) ->
                      ++ unicode:characters_to_list(whittle_program:quoted(Program)),
                      iolist_to_binary(whittle_json:encode(Data)), infinity),
     jiffy:decode(Output).
-
-
