@@ -10,9 +10,8 @@
 command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
-      help => "run a study: measure what the options of a build and of the VM cost.\n"
-              "STUDY is a name of `measure list', or a file; `measure report DIR' writes the page\n"
-              "and the table again; `measure compare DIR DIR' compares two runs of one study",
+      help => "measure the cost of build options and VM settings: a study, `list', `report DIR' "
+              "or `compare DIR DIR'",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,

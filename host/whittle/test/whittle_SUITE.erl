@@ -83,6 +83,8 @@ help(Config) ->
            "  run         run an executable, in an emulator if it is for another machine\n"
            "  trace       run a command and record the functions that its Erlang VMs call, for"
            " `build --evidence'; the exit code is that of CMD\n"
+           "  measure     measure the cost of build options and VM settings: a study, `list', "
+           "`report DIR' or `compare DIR DIR'\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
