@@ -245,7 +245,8 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run trace clean completion"},
+            [{"\"\"", "help version build size why features targets run trace measure clean "
+              "completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"help hel", "help"},
@@ -969,7 +970,8 @@ flags(Config) ->
     Env = ["WHITTLE_CACHE='", filename:join(?config(dir, Config), "cache"),
            "'; export WHITTLE_CACHE; env A="],
     Arguments = #{"build" => [?config(hello, Config)], "size" => ["made"],
-                  "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => []},
+                  "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => [],
+                  "measure" => ["list"]},
     Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
                                      not is_map_key(value, Option)]}
              || #{name := Name, options := Options} <- whittle_command_line:table()],
