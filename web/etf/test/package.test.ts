@@ -175,7 +175,8 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
             `--user-data-dir=${profile}`,
             `http://127.0.0.1:${port}/`,
         ],
-        { stdio: "ignore" },
+        // The browser leads a process group, so that all its processes end with it.
+        { stdio: "ignore", detached: true },
     );
     browser.on("error", () =>
         failed(
@@ -197,7 +198,7 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
             worker: { generated: true, ...tried },
         });
     } finally {
-        browser.kill();
+        if (browser.pid !== undefined) process.kill(-browser.pid, "SIGKILL");
         await closed;
         server.close();
         rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
