@@ -29,8 +29,6 @@ sections(#{results := Results, samples := Samples}) ->
 has_values(#{rows := Rows}) -> lists:any(fun(Row) -> is_map_key(median, Row) end, Rows).
 
 %% The curve of memory belongs to the mean of the same memory.
-curves(#{response := #{kind := Kind, title := _} = Response} = Result, Samples) ->
-    curves(Result#{response := maps:remove(title, Response#{kind := Kind})}, Samples);
 curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples) ->
     case lists:keyfind(Kind, 1, [{rss_mean, 2, "resident set"}, {pss_mean, 3, "proportional set"},
                                  {anonymous_mean, 4, "anonymous memory"}]) of
@@ -38,12 +36,12 @@ curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples
         {Kind, Column, Title} ->
             [whittle_measure_chart:curves(
                Column, Title,
-               [{whittle_measure_table:levels(Levels), longest(Levels, Program, Samples)}
+               [{whittle_measure_table:levels(Levels), middle_curve(Levels, Program, Samples)}
                 || #{levels := Levels, median := _} <- Rows])]
     end.
 
 %% The curve of the block in the middle of the study stands for all.
-longest(Levels, Program, Samples) ->
+middle_curve(Levels, Program, Samples) ->
     Key = maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
                           || {Name, Level} <- [{program, Program} | maps:to_list(Levels)]]),
     Curves = [Curve || #{<<"cell">> := Cell, <<"curve">> := Curve, <<"block">> := Block} <- Samples,

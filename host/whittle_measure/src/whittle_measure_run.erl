@@ -133,9 +133,7 @@ sample(#{block := Block, position := Position, cell := Cell}, #{responses := Res
        Prepared, #{dir := Dir, tell := Tell}) ->
     Pace = whittle_measure_machine:pace(),
     Before = whittle_measure_machine:look(),
-    Build = hd(whittle_measure_subject:builds([Cell])),
-    #{Build := Made} = Prepared,
-    Outcome = outcome(Cell, Build, Made, Study),
+    Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study),
     Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(), cpu(Outcome)),
     Common = #{block => Block, position => Position, cell => key(Cell),
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
@@ -161,7 +159,7 @@ cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
 cpu(_) -> 0.
 
 %% Runs the program only if a response needs it.
-outcome(Cell, Build, Made, #{responses := Responses, duration := Duration}) ->
+outcome(Cell, Made, #{responses := Responses, duration := Duration}) ->
     Static = maps:with([out, size], Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
@@ -169,7 +167,7 @@ outcome(Cell, Build, Made, #{responses := Responses, duration := Duration}) ->
             Settings = maps:merge(maps:with([ready], maps:get(program, Cell)),
                                   #{duration => 1000 * Duration,
                                     interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}),
-            case whittle_measure_observe:run(whittle_measure_subject:subject(Cell, Build, Made),
+            case whittle_measure_observe:run(whittle_measure_subject:subject(Cell, Made),
                                              Settings) of
                 {ok, Seen} -> {ok, maps:merge(Static, Seen)};
                 {error, _} = Error -> Error

@@ -81,13 +81,14 @@ study(#{<<"term">> := Text}) ->
 %% A last line without its end was cut.
 decoded_lines(Bytes) ->
     [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
-    lists:foldl(fun({Number, Line}, {ok, Samples}) ->
-                        case decoded(Line) of
-                            {ok, Sample} when is_map(Sample) -> {ok, Samples ++ [Sample]};
-                            _ -> {error, Number}
-                        end;
-                   (_, Error) -> Error
-                end, {ok, []}, lists:enumerate(lists:reverse(Reversed))).
+    Lines = [decoded(Line) || Line <- lists:reverse(Reversed)],
+    case [Number || {Number, Line} <- lists:enumerate(Lines), not is_object(Line)] of
+        [] -> {ok, [Sample || {ok, Sample} <- Lines]};
+        [Number | _] -> {error, Number}
+    end.
+
+is_object({ok, Term}) -> is_map(Term);
+is_object(error) -> false.
 
 decoded(Bytes) ->
     try {ok, jiffy:decode(Bytes, [return_maps])}

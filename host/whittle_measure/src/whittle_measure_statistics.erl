@@ -7,9 +7,8 @@
 -module(whittle_measure_statistics).
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
--export([interval/3, coverage_of_interval/0]).
+-export([interval/3, interval_of_difference/3]).
 -export([t_test/1, welch_test/2, t_quantile/2, detectable/2, holm/1]).
--export([interval_of_difference/3]).
 
 -export_type([interval/0, test/0]).
 
@@ -83,10 +82,6 @@ resample(Statistic, Values, State0) ->
                                             {element(Index, Values), S}
                                     end, State0, lists:seq(1, Size)),
     {Statistic(Drawn), State}.
-
-%% @doc Returns the confidence of all intervals, as a part of 1.
--spec coverage_of_interval() -> float().
-coverage_of_interval() -> ?CONFIDENCE.
 
 %% @doc Tests whether the mean of the values differs from 0 (Student's t test for one sample, two
 %% values at least). Values that are all the same have no spread, so p is 1 or 0.

@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, prepare/4, subject/3]).
+-export([builds/1, build/1, prepare/4, subject/2]).
 
 -export_type([build/0, prepared/0, reason/0]).
 
@@ -27,6 +27,8 @@
 -spec builds([whittle_measure_study:cell()]) -> [build()].
 builds(Cells) -> lists:usort([build(Cell) || Cell <- Cells]).
 
+%% @doc Returns the build of a cell.
+-spec build(whittle_measure_study:cell()) -> build().
 build(#{program := Program, levels := Levels}) ->
     Requests = [maps:get(request, Program)
                 | [Request || {_, #{request := Request}} <- lists:sort(maps:to_list(Levels))]],
@@ -117,9 +119,9 @@ after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].
 
 %% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS'.
--spec subject(whittle_measure_study:cell(), build(), prepared()) ->
+-spec subject(whittle_measure_study:cell(), prepared()) ->
           whittle_measure_observe:subject().
-subject(#{levels := Levels}, _, Prepared) ->
+subject(#{levels := Levels}, Prepared) ->
     Sorted = [Level || {_, Level} <- lists:sort(maps:to_list(Levels))],
     Flags = lists:append([Flags || #{flags := Flags} <- Sorted]),
     Environment = lists:append([Set || #{environment := Set} <- Sorted])

@@ -93,8 +93,8 @@ contents(Short) when is_binary(Short) ->
 
 %% Places the files. The result is the index entries in ascending order of path, and the raw bytes
 %% of each block. A first file that is the concatenation of all other files of its block takes no
-%% bytes of its own if there are at least two others. With one other file the two could not be
-%% told apart.
+%% bytes of its own if there are at least two others. A reader cannot
+%% distinguish the first file from a single other one.
 place(Blocks) ->
     Placed = [place_block(Number, Files) || {Number, Files} <- number(Blocks)],
     Order = fun(#{path := A}, #{path := B}) -> A =< B end,

@@ -16,7 +16,7 @@
 %% ROOT/logs/NAME-HEX.log        the output of the last build
 %% ROOT/locks/in-use             builds lock it shared, `whittle clean --yes' exclusively
 %% ROOT/locks/NAME-HEX           the lock of one directory
-%% ROOT/work/                    directories that builds are writing
+%% ROOT/work/NAME-HEX@TRY/       directories that builds are writing
 %% '''
 %%
 %% `artefacts' keeps its older spelling, because another name would build every VM again.

@@ -6,7 +6,7 @@
 -module(whittle_program).
 
 -export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1, quoted/1]).
--export([start/3, next/2, signal/2, stop/1, pid/1]).
+-export([start/3, next/2, stop/1, pid/1]).
 
 -export_type([settings/0, started/0]).
 
@@ -116,12 +116,6 @@ next({Port, _}, Timeout) ->
         {Port, {exit_status, Status}} -> {ended, Status}
     after Timeout -> timeout
     end.
-
-%% @doc Sends a signal to a program that was started, but not to the programs that it started.
--spec signal(started(), 'TERM' | 'INT' | 'HUP' | 'USR1') -> ok.
-signal({_, Pid}, Signal) ->
-    _ = os:cmd(io_lib:format("kill -s ~s ~b", [Signal, Pid])),
-    ok.
 
 %% @doc Ends a program and all programs that it started, and drops the rest of its output.
 -spec stop(started()) -> ok.
