@@ -196,8 +196,9 @@ cookie_file_of_somebody_else(Config) ->
     File = cookie_file(Config, 8#600),
     case file:change_owner(File, 65534) of
         ok ->
-            ?assertEqual({1, iolist_to_binary(["probe: ", File, ": the cookie file belongs to "
-                                               "another user; run chown on it\n"])},
+            ?assertEqual({1, iolist_to_binary(["probe: WHITTLE_COOKIE_FILE: ", File, ": the cookie "
+                                               "file belongs to another user; run chown on it\n"
+                                              ])},
                          ask(Config, ["cookie"], [{"RELEASE_COOKIE", false},
                                                   {"WHITTLE_COOKIE_FILE", File}]));
         {error, eperm} -> {skip, "only root can give a file to somebody else"}

@@ -236,7 +236,8 @@ words_that_look_like_flags(Config) ->
               "_ and -; @HOST may follow"},
              {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
              {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
-             {[{"WHITTLE_COOKIE_FILE", File}], 2, File ++ ": " ++ begins_with_dash()},
+             {[{"WHITTLE_COOKIE_FILE", File}], 2,
+              "WHITTLE_COOKIE_FILE: " ++ File ++ ": " ++ begins_with_dash()},
              {[{"RELEASE_COOKIE", "a\nb"}], 2,
               "RELEASE_COOKIE: the cookie contains a control character; choose another "
               "cookie"}]].
@@ -454,20 +455,25 @@ mapper_address(Config) ->
 %% crashed.
 descriptors(Config) ->
     Run = fun(Limit) ->
-                  running:run("/bin/sh", ["-c", "ulimit -n " ++ integer_to_list(Limit) ++
-                                          "; exec \"$0\" args", proplists:get_value(probe, Config)])
+                  running:run("/bin/sh", ["-c", "ulimit -n " ++ Limit ++ "; exec \"$0\" args",
+                                          proplists:get_value(probe, Config)])
           end,
+    Works = {0, <<"[\"args\"]\n">>},
     [begin
          {1, Said} = Run(Limit),
          {match, [From, To]} = re:run(Said, "^probe: too few file descriptors: [0-9]+ are free, "
                                       "and the start needs 32; raise the limit \\(ulimit -n\\) "
                                       "from ([0-9]+) to ([0-9]+)\n$",
                                       [{capture, all_but_first, list}]),
-         ?assertEqual(integer_to_list(Limit), From),
-         ?assertEqual({0, <<"[\"args\"]\n">>}, Run(list_to_integer(To))),
-         ?assertMatch({1, _}, Run(list_to_integer(To) - 1))
-     end || Limit <- [3, 4, 8, 16, 24, 32, 34]],
-    ?assertEqual({0, <<"[\"args\"]\n">>}, Run(64)).
+         ?assertEqual(Limit, From),
+         ?assertEqual(Works, Run(To)),
+         ?assertMatch({1, _}, Run(integer_to_list(list_to_integer(To) - 1)))
+     end || Limit <- ["3", "4", "8", "16", "24", "32", "34"]],
+    %% A descriptor above the limit is open: the raised limit includes it.
+    {1, Above} = Run("64; exec 9>&1; ulimit -n 8"),
+    ?assertMatch({match, _}, re:run(Above, "from 8 to 36\n$")),
+    ?assertEqual(Works, Run("64; exec 9>&1; ulimit -n 36")),
+    ?assertEqual(Works, Run("64")).
 
 %% The variable is for the program's own children.
 descriptor_of_nobody(Config) ->

@@ -195,33 +195,49 @@ static const char *take_cookie(struct flags *flags)
 }
 
 /*
- * Returns the cookie in the file at PATH, without the white space around it. Ends the program
- * unless the file belongs to this user or to root, and other users have no rights to it.
+ * Returns the bytes of the cookie file at PATH, and sets *SIZE and *STATUS. NAME is the text by
+ * which errors call the file. Ends the program when it cannot read the file, or when other users
+ * have rights to it.
+ */
+static char *private_file(const char *name, const char *path, size_t *size, struct stat *status)
+{
+    const char *why;
+    char *bytes = input_read(path, MOST_COOKIE_BYTES, size, status, &why);
+
+    if (bytes == NULL)
+        refuse(EXIT_FAILED, name, why);
+    if ((status->st_mode & 077) != 0)
+        refuse(EXIT_FAILED, name,
+               "other users can read or write the cookie file; run chmod 600 on it");
+    return bytes;
+}
+
+/*
+ * Returns the cookie in the file that WHITTLE_COOKIE_FILE names, without the white space around
+ * it. Ends the program unless the file belongs to this user or to root, and other users have no
+ * rights to it.
  */
 static const char *read_cookie_file(const char *path)
 {
     static const char spaces[] = " \t\r\n";
+    char name[PATH_MAX + 32];
     struct stat status;
-    const char *why;
     size_t size, end;
-    char *cookie = input_read(path, MOST_COOKIE_BYTES, &size, &status, &why);
+    char *cookie;
 
-    if (cookie == NULL)
-        refuse(EXIT_FAILED, path, why);
-    if ((status.st_mode & 077) != 0)
-        refuse(EXIT_FAILED, path,
-             "other users can read or write the cookie file; run chmod 600 on it");
+    snprintf(name, sizeof name, "WHITTLE_COOKIE_FILE: %s", path);
+    cookie = private_file(name, path, &size, &status);
     if (status.st_uid != geteuid() && status.st_uid != 0)
-        refuse(EXIT_FAILED, path, "the cookie file belongs to another user; run chown on it");
+        refuse(EXIT_FAILED, name, "the cookie file belongs to another user; run chown on it");
     if (strlen(cookie) != size)
-        refuse(EXIT_FAILED, path,
+        refuse(EXIT_FAILED, name,
                "the cookie file contains a zero byte; write the cookie into it again");
     cookie += strspn(cookie, spaces);
     for (end = strlen(cookie); end > 0 && strchr(spaces, cookie[end - 1]) != NULL; end--)
         cookie[end - 1] = '\0';
     if (*cookie == '\0')
-        refuse(EXIT_FAILED, path, "the cookie file is empty; write the cookie into it");
-    return checked_cookie(path, cookie);
+        refuse(EXIT_FAILED, name, "the cookie file is empty; write the cookie into it");
+    return checked_cookie(name, cookie);
 }
 
 /*
@@ -232,15 +248,9 @@ static const char *read_cookie_file(const char *path)
 static void check_home_cookie(const char *path)
 {
     struct stat status;
-    const char *why;
     size_t size, length;
-    char *cookie = input_read(path, MOST_COOKIE_BYTES, &size, &status, &why);
+    char *cookie = private_file(path, path, &size, &status);
 
-    if (cookie == NULL)
-        refuse(EXIT_FAILED, path, why);
-    if ((status.st_mode & 077) != 0)
-        refuse(EXIT_FAILED, path,
-             "other users can read or write the cookie file; run chmod 600 on it");
     for (length = 0; cookie[length] >= ' ' && cookie[length] <= '~'; length++)
         ;
     if (length + strspn(cookie + length, " \r\n") != size)

@@ -524,7 +524,7 @@ static void refuse_lent_rights(void)
 static void check_descriptors(void)
 {
     int taken[NEEDED_DESCRIPTORS];
-    int count = 0, problem = 0;
+    int count = 0, problem = 0, enough, missing;
     struct rlimit limit;
     char why[128];
 
@@ -535,12 +535,16 @@ static void check_descriptors(void)
         else
             count++;
     }
-    if (problem == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    if (problem == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        /* The caller may have lowered the limit while descriptors above it were open. */
+        enough = (int)limit.rlim_cur;
+        for (missing = NEEDED_DESCRIPTORS - count; missing > 0; enough++)
+            if (fcntl(enough, F_GETFD) < 0)
+                missing--;
         snprintf(why, sizeof why,
-                 "%d are free, and the start needs %d; raise the limit (ulimit -n) from %lu to %lu",
-                 count, NEEDED_DESCRIPTORS, (unsigned long)limit.rlim_cur,
-                 (unsigned long)limit.rlim_cur + NEEDED_DESCRIPTORS - (unsigned long)count);
-    else
+                 "%d are free, and the start needs %d; raise the limit (ulimit -n) from %d to %d",
+                 count, NEEDED_DESCRIPTORS, (int)limit.rlim_cur, enough);
+    } else
         snprintf(why, sizeof why, "%s", strerror(problem));
     while (count > 0)
         close(taken[--count]);
