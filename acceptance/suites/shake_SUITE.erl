@@ -326,14 +326,15 @@ costs_of_dynamic_calls(Config) ->
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
-                                    "\"closed_by\":\"--data is already given, or remove costly\"")).
+                                    "\"closed_by\":\"--data declares them; remove costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->
     Notes = fun(Options) ->
                     {0, Said} = running:whittle(["build", running:example("hello"), "-o",
                                                  out("asked", Config) | functions() ++ Options]),
-                    re:run(Said, "removes --whittle-ping, -pid, -stop, -eval, -rpc and -remote: "
+                    re:run(Said, "removes --whittle-ping, --whittle-pid, --whittle-stop, "
+                                 "--whittle-eval, --whittle-rpc and --whittle-remote: "
                                  "build with --feature \\+control", [{capture, none}])
             end,
     ?assertEqual([match, nomatch, nomatch],
@@ -374,8 +375,8 @@ all_dynamic_calls(Config) ->
              "code that the program loads while it runs may call any function "
              "(all_calls:main/1)\n"
              "whittle: the build cannot tell which functions these calls need: give --data none "
-             "--atoms none --code none, or name the functions as M[:F[/A]],... instead of "
-             "`none'\n">>},
+             "--atoms none --code none if they need none, or name the functions as "
+             "M[:F[/A]],... instead of `none'\n">>},
        refused(Source, [], Config)),
     running:build(Source, out("all_calls", Config),
                   functions() ++ ["--data", "none", "--atoms", "none", "--code", "none"]).

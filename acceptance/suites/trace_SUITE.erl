@@ -383,7 +383,8 @@ own_in_another_version(Config) ->
     ?assertMatch({0, _}, build("changed_build", ["--evidence", File], Config)),
     {0, _} = trace(File, [out("changed_hello", Config)]),
     ?assertEqual({1, <<"whittle: the recording is of another version of the program: its module "
-                       "hello is different; record it again with `whittle trace'\n">>},
+                       "hello is different; record again with `whittle trace', with the program "
+                       "and the OTP of this build\n">>},
                  build("changed_build", ["--evidence", File], Config)).
 
 %% An earlier `whittle trace' wrote this format.
@@ -438,8 +439,9 @@ nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
                       "", File, ": the "
                       "command started no Erlang VM that whittle can record (OTP ", release(Erl),
-                      " or newer, which reads flags from the environment); name a command that "
-                      "starts one (whittle cannot record an output built with --shake)\n"]).
+                      " or newer, which reads flags from the environment; no output built with "
+                      "--shake), or the VM ended at once; name another command "
+                      "(docs/recordings.md has the rules)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

@@ -47,7 +47,8 @@ command() ->
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
                         end,
-             help => "features to turn on (+X) and off (-Y); `whittle features' lists them"},
+             help => "features (parts of OTP) to turn on (+X) and off (-Y); `whittle features' "
+                     "lists them"},
            #{name => keep, long => "keep", value => "FILE",
              help => "a file of entry points, one M, M:F or M:F/A on each line; % begins a "
                      "comment"},
@@ -57,8 +58,9 @@ command() ->
              one_of => fun() -> [refuse, keep, only] end,
              help => "how to use the recording; refuse: fail if the build would remove a recorded "
                      "function (default with --missing crash); keep: keep the recorded "
-                     "functions (default with --missing load); only: keep only these in "
-                     "memory, and load each other function when something calls it"},
+                     "functions (default with --missing load); only: keep only the "
+                     "recorded functions in memory, and load each other function when "
+                     "something calls it"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "the functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",

@@ -8,7 +8,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "features", arguments => [],
-      help => "list the features that `build --feature' turns on or off",
+      help => "list the features (parts of OTP) that `build --feature' turns on or off",
       options => [whittle_command_line:json()]}.
 
 %% @doc Lists the features with their descriptions.

@@ -10,12 +10,12 @@
 command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
-      help => "measure the cost of build options and VM settings: a study, `list', `report DIR' "
-              "or `compare DIR DIR'",
+      help => "run a study, which measures the cost of build options and VM settings "
+              "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,
-                    help => "measure this level of a factor only; may be given several times"},
+                    help => "measure only this level of a factor; you can repeat this option"},
                   #{name => blocks, long => "blocks", value => "N",
                     help => "run each combination N times (default: the study's number)"},
                   #{name => seconds, long => "seconds", value => "N",
@@ -44,7 +44,7 @@ needs(Part, What) ->
                            "; see `whittle help measure'"]).
 
 list(Studies) ->
-    #{text => whittle_table:text([["study", "question"]
+    #{text => whittle_table:text([["study", "title"]
                                   | [[Name, Title] || {Name, Title} <- Studies]]),
       json => [#{name => binary(Name), title => binary(Title)} || {Name, Title} <- Studies]}.
 

@@ -92,8 +92,9 @@ collect(Dir, Out) ->
             whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
                                   ": the command started no Erlang VM that whittle can record "
                                   "(OTP ", erlang:system_info(otp_release), " or newer, which "
-                                  "reads flags from the environment); name a command that starts "
-                                  "one (whittle cannot record an output built with --shake)"]);
+                                  "reads flags from the environment; no output built with "
+                                  "--shake), or the VM ended at once; name another command "
+                                  "(docs/recordings.md has the rules)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->

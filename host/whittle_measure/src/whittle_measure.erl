@@ -109,7 +109,8 @@ format_error({make, Reason}) -> whittle_make:format_error(Reason);
 format_error({no_program, Name}) ->
     ["the program ", Name, " is not on the PATH: correct the study"];
 format_error({stock, Name, Output}) ->
-    ["the stock OTP made no boot script for ", Name, ": ", Output];
+    ["the stock OTP made no boot script for ", Name, " (", Output, "): correct its applications, "
+     "or remove the runner `stock' from the study"];
 format_error({different_studies, One, Other}) ->
     [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->

@@ -127,7 +127,7 @@ tail(#{output := Output}) ->
 format_error({not_started, Program, Status, Output}) ->
     io_lib:format("~ts could not be started (status ~b): ~ts", [Program, Status, last(Output)]);
 format_error({failed, Status, Output}) ->
-    io_lib:format("the program ended with ~b: ~ts", [Status, last(Output)]);
+    io_lib:format("the program ended with exit code ~b: ~ts", [Status, last(Output)]);
 format_error({not_ready, Milliseconds, Output}) ->
     io_lib:format("the program was not ready after ~b s: ~ts",
                   [Milliseconds div 1000, last(Output)]).

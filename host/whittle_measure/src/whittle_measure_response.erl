@@ -183,14 +183,14 @@ of_ready(_, _, _) -> {error, missing(ready)}.
 
 memory(Field, Fun, Since, #{memory := Memory}) ->
     case [Bytes || {At, #{Field := Bytes}} <- Memory, At >= Since, Bytes > 0] of
-        [] -> {error, "the program ended before its memory was read"};
+        [] -> {error, "the program ended before whittle read its memory"};
         Each -> {ok, Fun(Each)}
     end.
 
 mean(Values) -> lists:sum(Values) / length(Values).
 
 work(Field, #{work := Work}) -> {ok, maps:get(Field, Work)};
-work(_, _) -> {error, "the program ended before its work was read"}.
+work(_, _) -> {error, "the program ended before whittle read its CPU time and context switches"}.
 
 per_minute({ok, Number}, #{watched := Milliseconds}) -> {ok, Number * 60_000 / Milliseconds};
 per_minute({error, _} = Error, _) -> Error.
@@ -213,13 +213,13 @@ squashfs(Compression, #{out := Out, directory := Directory}) ->
 command(Program, Arguments, Outcome) ->
     case os:find_executable(Program) of
         false ->
-            {error, [Program, " is not on the PATH"]};
+            {error, [Program, " is not on the PATH: install it, or correct the study"]};
         Path ->
             Out = [{"OUT", Value} || #{out := Value} <- [Outcome]],
             case whittle_program:run(Path, Arguments, #{env => Out}) of
                 {0, Output} -> number(string:trim(Output));
                 {Status, Output} ->
-                    {error, io_lib:format("~ts ended with ~b: ~ts",
+                    {error, io_lib:format("~ts ended with exit code ~b: ~ts",
                                           [Program, Status, string:trim(Output)])}
             end
     end.

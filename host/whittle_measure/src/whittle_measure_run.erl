@@ -21,7 +21,7 @@
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
                 | {squashfs, unicode:chardata()}.
 
-%% The times between two readings of memory: ten in each run, at most one each second.
+%% The milliseconds between two readings of memory, and the fewest readings in a duration.
 -define(INTERVAL, 1000).
 -define(READINGS, 10).
 

@@ -149,12 +149,16 @@ format_error({exists, Dir}) ->
     [Dir, " holds samples of a study: continue it with --resume, or name another directory with "
      "-o"];
 format_error({no_samples, Dir}) ->
-    [Dir, " holds no samples of a study: name the directory of `whittle measure'"];
+    [Dir, " holds no samples of a study: name a directory that `whittle measure' wrote"];
 format_error({changed, Names}) ->
     ["the study cannot be continued, because these inputs have changed: ",
      lists:join(", ", Names), "; start it anew with another directory (-o)"];
 format_error({damaged, File, Line}) ->
-    io_lib:format("~ts, line ~b, is not a JSON object: remove that line", [File, Line]);
+    case filename:basename(File) of
+        "study.json" ->
+            [File, " is not a JSON object: start the study again in another directory (-o)"];
+        _ -> io_lib:format("~ts, line ~b, is not a JSON object: remove that line", [File, Line])
+    end;
 format_error({file, File, enospc}) ->
     [File, " cannot be written, because the disk is full: make room and continue with --resume"];
 format_error({file, File, Reason}) ->

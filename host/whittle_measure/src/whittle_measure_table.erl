@@ -80,6 +80,6 @@ comparison(#{median := Median, interval := {Low, High}}) ->
 verdict(baseline) -> "";
 verdict(#{verdict := better}) -> "better";
 verdict(#{verdict := worse}) -> "worse";
-verdict(#{verdict := unknown}) -> "one block: no test";
+verdict(#{verdict := unknown}) -> "too few blocks for a test";
 verdict(#{verdict := none, detectable := Detectable}) ->
     io_lib:format("no difference; this run could have detected ~.1f %", [100 * (Detectable - 1)]).

@@ -120,7 +120,7 @@ failing(Config) ->
         whittle_measure:results(Dir),
     ?assertMatch(#{levels := #{size := medium}, n := 0, failed := 3}, Failed),
     ?assertNot(is_map_key(median, Failed)),
-    ?assertEqual([<<"the program ended with 7: its last line is `no memory'">>],
+    ?assertEqual([<<"the program ended with exit code 7: its last line is `no memory'">>],
                  lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])).
 
 no_program(Config) ->

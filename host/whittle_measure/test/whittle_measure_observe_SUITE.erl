@@ -41,7 +41,7 @@ never_ready(_) ->
 fails(_) ->
     Error = run("echo begin; echo no room >&2; exit 3", #{}),
     ?assertMatch({error, {failed, 3, _}}, Error),
-    ?assertEqual("the program ended with 3: its last line is `no room'", text(Error)).
+    ?assertEqual("the program ended with exit code 3: its last line is `no room'", text(Error)).
 
 not_started(_) ->
     ?assertMatch({error, {failed, 127, _}},

@@ -225,8 +225,8 @@ text({elf_foreign, _}) ->
 text({elf_damaged, What}) ->
     line("the executable is damaged (~ts): copy it again, or build it again", [What]);
 text({elf_no_note, []}) ->
-    line("the file is not a VM that Whittle built (it has no place for a pack): build the VM again",
-         []);
+    line("the file is not a VM that Whittle built (it has no place for a pack): run `whittle clean "
+         "--kind vm --yes', and build again", []);
 text({elf_no_pack, []}) ->
     line("it contains no packed application: name a file that `whittle build' made", []);
 text({elf_no_room, Address}) ->

@@ -138,7 +138,7 @@ format({bad_series, #{file := File, line := Line}}) ->
      " \"PATCH OTP[,OTP...]\"; correct this line"];
 format({no_native, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read its own file ", File, ": ", file:format_error(Reason),
-     "; install Whittle again"];
+     "; restore this file in Whittle's source tree"];
 format({step_failed, #{step := Step, status := Status, log := Log}}) ->
     ["the build failed in the step ", Step, " (exit code ",
      integer_to_list(Status), "); read the log ", Log].

@@ -273,8 +273,9 @@ open_calls(#{open := Calls}) ->
 %% that an option turns off has no line.
 -spec warnings(plan()) -> [unicode:chardata()].
 warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off := Off}) ->
-    [["--missing crash removes --whittle-ping, -pid, -stop, -eval, -rpc and -remote: build with "
-      "--feature +control to keep them, or with --feature -control to silence this note"]
+    [["--missing crash removes --whittle-ping, --whittle-pid, --whittle-stop, --whittle-eval, "
+      "--whittle-rpc and --whittle-remote: build with --feature +control to keep them, or with "
+      "--feature -control to silence this note"]
      || not lists:member(control, Off)];
 warnings(_) ->
     [].
@@ -309,7 +310,7 @@ format_error({open_calls, [{Kind, _} = Open]}) ->
 format_error({open_calls, Open}) ->
     ["the build cannot tell which functions these calls need: give",
      [[" ", whittle_shake_dynamic:declaration(Kind), " none"] || {Kind, _} <- Open],
-     ", or name the functions as M[:F[/A]],... instead of `none'"];
+     " if they need none, or name the functions as M[:F[/A]],... instead of `none'"];
 format_error({unplanned, Unplanned}) ->
     ["the build would remove ", functions(length(Unplanned)), " that the recorded run called: keep "
      "all of them with --seen keep, or some with --keep FILE and --feature"];

@@ -147,12 +147,13 @@ without_feature(remote, #{on := On, off := Off} = Input) ->
 without_feature(_, Input) ->
     Input.
 
-closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none", or_without(By)];
+closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none",
+                              without(", or remove ", By)];
 closed_by(Kind, false, By) ->
-    [whittle_shake_dynamic:declaration(Kind), " is already given", or_without(By)].
+    [whittle_shake_dynamic:declaration(Kind), " declares them", without("; remove ", By)].
 
-or_without([]) -> "";
-or_without(By) -> [", or remove ", names(By)].
+without(_, []) -> "";
+without(Before, By) -> [Before, names(By)].
 
 names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
 

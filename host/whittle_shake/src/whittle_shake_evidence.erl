@@ -254,7 +254,8 @@ format_error({version, Version}) ->
      "again with `whittle trace'"];
 format_error({other_code, Module}) ->
     ["the recording is of another version of the program: its module ",
-     whittle_shake_name:text({Module}), " is different; record it again with `whittle trace'"];
+     whittle_shake_name:text({Module}), " is different; record again with `whittle trace', with "
+     "the program and the OTP of this build"];
 format_error(nothing_of_it) ->
     "the recording has no function of the program: record it with `whittle trace' from a "
         "build without --shake";

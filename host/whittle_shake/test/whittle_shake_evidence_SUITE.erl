@@ -157,7 +157,8 @@ other_code(_) ->
     {error, Error} = of_system([[calls_of(lists, [{map, 2}])], [Other]], [lists, sets]),
     ?assertEqual({other_code, sets}, Error),
     ?assertEqual("the recording is of another version of the program: its module sets is "
-                 "different; record it again with `whittle trace'", words(Error)),
+                 "different; record again with `whittle trace', with the program and the OTP of "
+                 "this build", words(Error)),
     [?assertEqual({ok, seen([{lists, map, 2}, {sets, size, 1}])},
                   of_system([[calls_of(lists, [{map, 2}]), calls_of(sets, [{size, 1}]), Other]],
                             Own, Otp)) || {Own, Otp} <- [{[lists, sets], []}, {[lists], [sets]}]].

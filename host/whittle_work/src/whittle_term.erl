@@ -39,8 +39,8 @@ begins(Bytes, Within) ->
 %% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
 -spec too_many_names() -> unicode:chardata().
 too_many_names() ->
-    io_lib:format("it has more different names than whittle has atoms for (~b, a quarter of them "
-                  "in reserve); shorten the file", [erlang:system_info(atom_limit)]).
+    io_lib:format("it has more different names than whittle accepts (three quarters of the ~b "
+                  "atoms of its VM); shorten the file", [erlang:system_info(atom_limit)]).
 
 %% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
 %% that encoding or if the text is not valid UTF-8.
