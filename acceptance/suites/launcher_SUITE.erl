@@ -114,7 +114,7 @@ closed_pipe(Config) ->
 full_device(Config) ->
     {1, Output} = in_shell(Config, "\"$0\" cat >/dev/full", []),
     ?assertMatch({match, [_]},
-                 re:run(Output, "cannot write standard output: No space left", [global])),
+                 re:run(Output, "cannot write to standard output: No space left", [global])),
     ?assertMatch({42, _}, in_shell(Config, "\"$0\" halt 42 >/dev/full", [])),
     ?assertEqual({0, <<>>}, in_shell(Config, "\"$0\" args >/dev/null 2>/dev/full", [])).
 

@@ -11,7 +11,7 @@
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
-         cookie_made_up_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
+         generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
 
@@ -24,7 +24,7 @@ all() ->
      detached_without_a_process,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind,
-     home_cookie_that_is_wrong, cookie_beside_the_configuration, cookie_made_up_is_said,
+     home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
@@ -305,7 +305,7 @@ home_cookie_of_another_kind(Config) ->
          ?assertEqual({0, <<"secret\n">>},
                       named(Config, ["cookie"], [{"HOME", Home}, {"RELEASE_COOKIE", "secret"}])),
          {0, _} = running:run(os:find_executable("rm"), ["-r", File])
-     end || {Maker, Why} <- [{"mkfifo", "is not a regular file"},
+     end || {Maker, Why} <- [{"mkfifo", "it is not a regular file"},
                              {"mkdir", "Is a directory"}]].
 
 %% As stock OTP reads it, but with one line in place of its crash reports.
@@ -326,7 +326,7 @@ home_cookie_that_is_wrong(Config) ->
               {0, list_to_binary(lists:duplicate(255, $c) ++ "\n")}},
              {"-secret\r\n \n", 8#400, {0, <<"'-secret'\n">>}},
              {lists:duplicate(256, $c), 8#600, Long}, {lists:duplicate(300, $c), 8#600, Long},
-             {lists:duplicate(5000, $c), 8#600, Said("is larger than 4096 bytes")},
+             {lists:duplicate(5000, $c), 8#600, Said("it is larger than 4096 bytes")},
              {"", 8#600, Said("the cookie file is empty; write the cookie into it")},
              {"\n", 8#600, Said("the cookie file is empty; write the cookie into it")},
              {"one\ntwo", 8#600, Said("the cookie has a character that the VM does not accept; "
@@ -366,10 +366,10 @@ cookie_beside_the_configuration(Config) ->
     Cookie(filename:join(Home, ".erlang.cookie"), "home"),
     ?assertEqual(<<"home\n">>, Both(Env)).
 
-cookie_made_up_is_said(Config) ->
+generated_cookie_is_said(Config) ->
     {0, Said} = named(Config, ["cookie"], []),
-    ?assertMatch({match, _}, re:run(Said, "^probe: no cookie is set, so this run has made one up: "
-                                    "other nodes and --whittle-ping cannot connect. Set "
+    ?assertMatch({match, _}, re:run(Said, "^probe: no cookie is set, so this run generated a "
+                                    "random one: other nodes and --whittle-ping cannot connect. Set "
                                     "RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n")),
     ?assertEqual({0, <<"secret\n">>}, named(Config, ["cookie"], [{"RELEASE_COOKIE", "secret"}])).
 

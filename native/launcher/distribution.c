@@ -318,7 +318,7 @@ static int set_cookie(struct flags *flags)
 }
 
 /* Sets a random cookie. The node runs with it, and no other node can connect. */
-static void make_up_cookie(struct flags *flags)
+static void generate_cookie(struct flags *flags)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     unsigned char random[24];
@@ -326,15 +326,15 @@ static void make_up_cookie(struct flags *flags)
     size_t i;
 
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        refuse(EXIT_FAILED, "cannot generate a cookie", strerror(errno));
+        refuse(EXIT_FAILED, "cannot generate a cookie; set RELEASE_COOKIE", strerror(errno));
     for (i = 0; i < sizeof random; i++)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';
     flags_add_init(flags, "-setcookie", cookie);
     setenv("RELEASE_COOKIE", cookie, 1); /* the nodes that this node starts read it */
     fprintf(stderr,
-            "%s: no cookie is set, so this run has made one up: other nodes and --whittle-ping "
-            "cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n",
+            "%s: no cookie is set, so this run generated a random one: other nodes and "
+            "--whittle-ping cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n",
             program_invocation_short_name);
 }
 
@@ -394,16 +394,19 @@ static void start_epmd(const char *node)
     char *const argv[] = {"epmd", "-daemon", address != NULL ? "-address" : NULL,
                           (char *)address, NULL};
     pid_t child = fork();
+
+    if (child > 0) {
+        waitpid(child, NULL, 0);
+        return;
+    }
     if (child == 0) {
         vfs_start(); /* the file of epmd is in the pack */
         execve(WHITTLE_ROOT "/bin/epmd", argv, environ);
-        _exit(127);
     }
-    if (child > 0)
-        waitpid(child, NULL, 0);
-    else
-        fprintf(stderr, "%s: cannot start epmd: %s\n", program_invocation_short_name,
-                strerror(errno));
+    fprintf(stderr, "%s: cannot start epmd, so other nodes cannot find this one: %s\n",
+            program_invocation_short_name, strerror(errno));
+    if (child == 0)
+        _exit(127);
 }
 
 /* ---- the public functions --------------------------------------------------- */
@@ -415,7 +418,7 @@ void distribution_start(struct flags *flags, const char *node)
     if (wants_epmd(flags))
         check_mapper_address(variable("ERL_EPMD_ADDRESS"));
     if (!set_cookie(flags))
-        make_up_cookie(flags);
+        generate_cookie(flags);
     if (wants_epmd(flags))
         start_epmd(node);
 }
@@ -444,6 +447,6 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
         refuse(EXIT_FAILED, own_flag,
              "no cookie is set, so no connection to the node is possible. Start the node with "
              "RELEASE_COOKIE or WHITTLE_COOKIE_FILE, and set the same variable here. (A node that "
-             "starts without a cookie makes up a random one.)");
+             "starts without a cookie generates a random one.)");
     return node;
 }

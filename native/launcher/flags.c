@@ -192,7 +192,8 @@ static void add_file(struct flags *flags, const char *path, int depth)
 
     if (depth > MAX_DEPTH)
         refuse(EXIT_MISUSED, path,
-               "includes itself with -args_file, or files include files at too many levels");
+               "includes itself with -args_file, or files include files at too many levels; "
+               "remove one of these flags");
     text = read_file(path);
     add_text(flags, text, 1, depth);
     free(text);

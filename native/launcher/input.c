@@ -11,7 +11,7 @@
 static const char *too_large(size_t most)
 {
     static char text[64];
-    snprintf(text, sizeof text, "is larger than %zu bytes", most);
+    snprintf(text, sizeof text, "it is larger than %zu bytes", most);
     return text;
 }
 
@@ -20,7 +20,7 @@ static const char *status_problem(const struct stat *status, size_t most)
     if (S_ISDIR(status->st_mode))
         return strerror(EISDIR);
     if (!S_ISREG(status->st_mode))
-        return "is not a regular file";
+        return "it is not a regular file";
     return status->st_size > (off_t)most ? too_large(most) : NULL;
 }
 

@@ -95,7 +95,8 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
             continue;
         if (flag->arguments >= 0 && argc - 2 != flag->arguments)
             refuse(EXIT_MISUSED, flag->name,
-                 flag->arguments == 0 ? "takes no arguments" : "takes one argument");
+                 flag->arguments == 0 ? "takes no arguments; --whittle-help describes it"
+                                      : "takes one argument; --whittle-help describes it");
         return flag;
     }
     fprintf(stderr, "%s: there is no %s; this program has these flags:\n",
@@ -115,7 +116,7 @@ static void show(const char *path)
 {
     char *text = pack_text(path);
     if (text == NULL)
-        refuse(EXIT_FAILED, "this executable does not contain the file", path);
+        refuse(EXIT_FAILED, path, "this executable does not contain this file; build it again");
     fputs(text, stdout);
     end_output();
 }

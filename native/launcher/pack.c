@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "pack.h"
+#include "flags.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -199,7 +200,7 @@ enum pack_state pack_open(void)
     blocks = calloc(block_count ? block_count : 1, sizeof *blocks);
     entries = calloc(entry_count ? entry_count : 1, sizeof *entries);
     if (index == NULL || blocks == NULL || entries == NULL)
-        return damaged("there is no memory for its index");
+        refuse(EXIT_FAILED, "cannot read the files of this program", "out of memory");
     if (inflate_to(index, index_raw, index_bytes, index_stored) < 0)
         return damaged("its index does not decompress");
 

@@ -137,7 +137,7 @@ void signals_output_lost(int problem)
     if (nobody_reads && before != 128 + SIGPIPE)
         kill(getpid(), SIGTERM);
     else if (!nobody_reads && before == 0)
-        dprintf(STDERR_FILENO, "%s: cannot write standard output: %s\n",
+        dprintf(STDERR_FILENO, "%s: cannot write to standard output: %s\n",
                 program_invocation_short_name, strerror(problem));
 }
 
