@@ -282,7 +282,8 @@ long_cookies(Config) ->
                        end,
                        named(Config, ["cookie"], [{Name, Value}]))
           || {Name, Value, Source} <- [{"RELEASE_COOKIE", Cookie, "RELEASE_COOKIE"},
-                                       {"WHITTLE_COOKIE_FILE", File, File}]]
+                                       {"WHITTLE_COOKIE_FILE", File,
+                                        "WHITTLE_COOKIE_FILE: " ++ File}]]
      end || Length <- [255, 256, 300]].
 
 cookie_file_of_one_word(Config) ->
@@ -398,7 +399,7 @@ files_without_an_end(Config) ->
     Kernel = filename:join(Dir, "kernel.config"),
     ok = file:make_symlink("/proc/kmsg", Kernel),
     Log = [{Kernel, "Resource temporarily unavailable|Operation not permitted|Permission denied"
-                    "|No such file or directory|is larger than [0-9]+ bytes"}
+                    "|No such file or directory|it is larger than [0-9]+ bytes"}
            || os:cmd("id -u") =:= "0\n"],
     Sparse = filename:join(Dir, "sparse.config"),
     {ok, Made} = file:open(Sparse, [write]),
@@ -419,9 +420,10 @@ files_without_an_end(Config) ->
                               {"ERL_FLAGS", "-ssl_dist_optfile FILE"},
                               {"ERL_FLAGS", "-kernel inetrc '\"FILE\"'"},
                               {"ERL_FLAGS", "-kernel net_ticktime 9 inetrc \"'FILE'\""}],
-            {File, Why} <- [{Fifo, "is not a regular file"}, {Zero, "is not a regular file"},
-                            {Sparse, "is larger than [0-9]+ bytes"},
-                            {Pages, "is larger than [0-9]+ bytes"}] ++ Log].
+            {File, Why} <- [{Fifo, "it is not a regular file"},
+                            {Zero, "it is not a regular file"},
+                            {Sparse, "it is larger than [0-9]+ bytes"},
+                            {Pages, "it is larger than [0-9]+ bytes"}] ++ Log].
 
 cookie_beside("WHITTLE_COOKIE_FILE") -> [];
 cookie_beside(_) -> [{"RELEASE_COOKIE", "crumb"}].
