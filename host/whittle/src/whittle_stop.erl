@@ -7,31 +7,39 @@
 -module(whittle_stop).
 -behaviour(gen_event).
 
--export([install/0]).
+-export([install/0, install/1]).
 -export([init/1, handle_event/2, handle_call/2, handle_info/2]).
 
 %% The time for the worker to leave a file system call, and for a killed program to end. Both are
 %% immediate unless a disk does not respond.
 -define(GONE_MS, 5000).
 
-%% The time after which the VM halts, whatever is unfinished.
--define(LAST_MS, 30_000).
+%% The time after which the VM halts, whatever is unfinished. It takes seconds to remove the 13,000
+%% files of a build of ERTS, and many times that on a busy machine.
+-define(LAST_MS, 60_000).
+
+%% The process that does the work, and the time of install/1.
+-type state() :: {pid(), pos_integer()}.
 
 %% @doc Replaces the signal handler that would shut down the VM in order, because an orderly
 %% shutdown waits for the work to end. Call this function in the process that does the work.
 -spec install() -> ok.
-install() ->
+install() -> install(?LAST_MS).
+
+%% @doc Does the same. The VM halts after LastMs milliseconds, whatever is unfinished.
+-spec install(pos_integer()) -> ok.
+install(LastMs) ->
     ok = gen_event:swap_handler(erl_signal_server, {erl_signal_handler, []},
-                                {?MODULE, self()}).
+                                {?MODULE, {self(), LastMs}}).
 
 %% @private
--spec init({pid(), term()}) -> {ok, pid()}.
-init({Worker, _}) -> {ok, Worker}.
+-spec init({state(), term()}) -> {ok, state()}.
+init({State, _}) -> {ok, State}.
 
 %% @private
--spec handle_event(atom(), pid()) -> {ok, pid()} | no_return().
-handle_event(sigterm, Worker) ->
-    _ = spawn(fun last_resort/0),
+-spec handle_event(atom(), state()) -> {ok, state()} | no_return().
+handle_event(sigterm, {Worker, LastMs}) ->
+    _ = spawn(fun() -> last_resort(LastMs) end),
     %% First the worker stops writing, then the files are removed. A step that fails must not
     %% prevent the next step or the halt. gen_event would remove a handler that fails, and the VM
     %% would then ignore every signal.
@@ -41,28 +49,34 @@ handle_event(sigterm, Worker) ->
     _ = attempt(fun() ->
                         say([io_lib:format("whittle: ~ts is complete~n", [Out])
                              || Out <- whittle_unfinished:in_place()]
-                            ++ [io_lib:format("whittle: stopped, but could not remove ~ts "
-                                              "(~0tp): remove it yourself~n", [Place, Reason])
-                                || {Place, Reason} <- Left])
+                            ++ [not_removed(Place, Reason) || {Place, Reason} <- Left])
                 end),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
     halt(case Left of [] -> 143; _ -> 1 end, [{flush, false}]);
-handle_event(_, Worker) -> {ok, Worker}.
+handle_event(_, State) -> {ok, State}.
 
 %% @private
--spec handle_call(term(), pid()) -> {ok, ok, pid()}.
-handle_call(_, Worker) -> {ok, ok, Worker}.
+-spec handle_call(term(), state()) -> {ok, ok, state()}.
+handle_call(_, State) -> {ok, ok, State}.
 
 %% @private
--spec handle_info(term(), pid()) -> {ok, pid()}.
-handle_info(_, Worker) -> {ok, Worker}.
+-spec handle_info(term(), state()) -> {ok, state()}.
+handle_info(_, State) -> {ok, State}.
 
 %% Internal
 
--spec last_resort() -> no_return().
-last_resort() ->
-    receive after ?LAST_MS -> halt(1, [{flush, false}]) end.
+-spec last_resort(pos_integer()) -> no_return().
+last_resort(LastMs) ->
+    receive after LastMs -> ok end,
+    _ = attempt(fun() ->
+                        say([not_removed(Place, timeout) || Place <- whittle_unfinished:left()])
+                end),
+    halt(1, [{flush, false}]).
+
+not_removed(Place, Reason) ->
+    io_lib:format("whittle: stopped, but could not remove ~ts (~0tp): remove it yourself~n",
+                  [Place, Reason]).
 
 attempt(Step) ->
     try Step()

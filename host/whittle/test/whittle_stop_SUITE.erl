@@ -5,14 +5,14 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
-         undo_that_fails/1, complete_output/1]).
+         undo_that_fails/1, undo_without_end/1, complete_output/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
 all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, undo_that_fails,
-         complete_output].
+         undo_without_end, complete_output].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -71,6 +71,18 @@ undo_that_fails(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
+%% The limit of the test is short. The other limits of a stop are longer, so the message cannot come
+%% from them.
+undo_without_end(Config) ->
+    {Port, Pipe} = working("waits", Config),
+    ok = file:close(Pipe),
+    terminate(Port),
+    {1, Said} = made:ended(Port),
+    [_, Two] = lists:sort(proplists:get_value(marks, Config)),
+    ?assertMatch({_, _}, binary:match(Said, iolist_to_binary(
+                                              ["whittle: stopped, but could not remove ", Two,
+                                               " (timeout): remove it yourself\n"]))).
+
 %% The output was already complete, so it stays and the message names it.
 complete_output(Config) ->
     {Port, Pipe} = working("writes", Config),
@@ -106,11 +118,17 @@ terminate(Port) ->
 %% Runs in the VM. It traces the signal handler, so that the test knows when the handler asks.
 work() ->
     [How, Dir] = init:get_plain_arguments(),
-    ok = whittle_stop:install(),
+    case How of
+        "waits" -> ok = whittle_stop:install(500);
+        _ -> ok = whittle_stop:install()
+    end,
     [ok = whittle_unfinished:begun(Mark, fun() -> file:delete(Mark) end)
      || Name <- ["one", "two"], Mark <- [filename:join(Dir, Name)]],
     _ = [ok = whittle_unfinished:begun("nowhere", fun() -> error(on_purpose) end)
          || How =:= "raises"],
+    _ = [ok = whittle_unfinished:begun(filename:join(Dir, "two"),
+                                       fun() -> receive after infinity -> ok end end)
+         || How =:= "waits"],
     _ = [ok = whittle_pack:write_beside(filename:join(Dir, "out"), "bytes") || How =:= "writes"],
     Watch = spawn(fun watch/0),
     _ = erlang:trace_pattern({erlang, suspend_process, '_'}, true, []),

@@ -282,7 +282,7 @@ locked(Root, Name, Final, Build, Options) ->
             try
                 case meta(Final) of
                     {ok, Meta} -> {ok, Meta};
-                    none -> build(Root, Name, Final, Build)
+                    none -> build(Root, Name, Final, Build, Options)
                 end
             after
                 whittle_lock:release(Held)
@@ -291,16 +291,20 @@ locked(Root, Name, Final, Build, Options) ->
             Error
     end.
 
-build(Root, Name, Final, {Build, Seal}) ->
+build(Root, Name, Final, {Build, Seal}, Options) ->
     Works = filename:join(Root, "work"),
-    ok = whittle_cache_clean:sweep(Root, Name),
+    ok = whittle_cache_clean:sweep(Root, Name, fun() ->
+                                                       whittle_runtime_progress:tell(
+                                                         Name, "removing an interrupted build",
+                                                         Options)
+                                               end),
     %% The name is new each time: the processes of an interrupted build may live for another
     %% second and still write into their directory.
     Unique = integer_to_list(erlang:system_time(microsecond), 36),
     Work = filename:join(Works, Name ++ "@" ++ Unique),
     Out = filename:join(Work, "out"),
     Log = filename:join([Root, "logs", Name ++ ".log"]),
-    ok = whittle_unfinished:begun(Work, fun() -> file:del_dir_r(Work) end),
+    ok = whittle_unfinished:begun(Work, fun() -> whittle_unfinished:remove_tree(Work) end),
     try
         case first_error([made(Work), made(Out), closed(Work, Final)]) of
             ok ->

@@ -10,7 +10,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([entries/1, remove/2, sweep/2]).
+-export([entries/1, remove/2, sweep/3]).
 -export_type([kind/0, entry/0, left/0]).
 
 %% A `part' is a library or another component of VMs. `work' is the directory of a build that
@@ -72,18 +72,21 @@ remove(#{kind := other}, _) -> {error, not_ours};
 remove(#{in_use := true}, _) -> {error, in_use};
 remove(#{path := Path, name := Name}, Options) ->
     {ok, Root} = whittle_cache_dir:root(Options),
-    remove_locked(Root, lock_name(Name), Path).
+    remove_locked(Root, lock_name(Name), Path, fun() -> ok end).
 
 %% @doc Removes the remains of interrupted builds from `work/'.
 %%
 %% The caller holds the lock of the name Own. The directories of other running builds stay, and
-%% so does everything that Whittle did not create.
--spec sweep(file:filename(), string()) -> ok.
-sweep(Root, Own) ->
+%% so does everything that Whittle did not create. The function calls Tell before each directory
+%% that it removes.
+-spec sweep(file:filename(), string(), fun(() -> term())) -> ok.
+sweep(Root, Own, Tell) ->
     lists:foreach(fun({work, Name, Path}) ->
                           case lock_name(Name) of
-                              Own -> file:del_dir_r(Path);
-                              Other -> remove_locked(Root, Other, Path)
+                              Own ->
+                                  _ = Tell(),
+                                  whittle_unfinished:remove_tree(Path);
+                              Other -> remove_locked(Root, Other, Path, Tell)
                           end;
                      ({other, _, _}) -> ok
                   end, found(Root, "work")).
@@ -182,7 +185,7 @@ held(Root) ->
         {error, _} -> ["?"]
     end.
 
-remove_locked(Root, Name, Path) ->
+remove_locked(Root, Name, Path, Tell) ->
     Unique = integer_to_list(erlang:unique_integer([positive]), 36)
         ++ integer_to_list(erlang:system_time(microsecond), 36),
     Aside = filename:join([Root, "work", Name ++ "@" ++ Unique]),
@@ -194,17 +197,12 @@ remove_locked(Root, Name, Path) ->
             Moved = file:rename(Path, Aside),
             ok = whittle_lock:release(Held),
             case Moved of
-                ok -> removed(Aside);
+                ok ->
+                    _ = Tell(),
+                    whittle_unfinished:remove_tree(Aside);
                 {error, enoent} -> ok;          % another `whittle clean' removed it first
                 {error, _} = Error -> Error
             end;
         busy -> {error, in_use};
         {error, _} -> {error, eacces}
-    end.
-
-%% Removes a directory, or a log, which is a file.
-removed(Aside) ->
-    case file:del_dir_r(Aside) of
-        {error, enotdir} -> file:delete(Aside);
-        Result -> Result
     end.

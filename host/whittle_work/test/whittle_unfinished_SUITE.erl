@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2]).
--export([undo_says_what_is_left/1, directory/1, no_directory/1]).
+-export([undo_says_what_is_left/1, directory/1, no_directory/1, tree/1, what_is_left/1]).
 
-all() -> [undo_says_what_is_left, directory, no_directory].
+all() -> [undo_says_what_is_left, directory, no_directory, tree, what_is_left].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -69,3 +69,29 @@ in_tmpdir(Dir, Fun) ->
             Value -> os:putenv("TMPDIR", Value)
         end
     end.
+
+%% A link goes, and the file or directory that it names stays.
+tree(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Tree, Kept] = [filename:join(Dir, Name) || Name <- ["tree", "kept"]],
+    ok = filelib:ensure_path(filename:join([Tree, "one", "two"])),
+    ok = filelib:ensure_path(Kept),
+    ok = file:write_file(filename:join(Kept, "file"), "x"),
+    ok = file:write_file(filename:join([Tree, "one", <<"\xff">>]), "x"),
+    ok = file:make_symlink(Kept, filename:join(Tree, "link")),
+    ok = file:make_symlink("nothing", filename:join(Tree, "dangling")),
+    ?assertEqual(ok, whittle_unfinished:remove_tree(Tree)),
+    ?assertEqual({error, enoent}, file:read_link_info(Tree)),
+    ?assertEqual({ok, ["file"]}, file:list_dir(Kept)),
+    ?assertEqual(ok, whittle_unfinished:remove_tree(filename:join(Kept, "file"))),
+    ?assertEqual({error, enoent}, whittle_unfinished:remove_tree(filename:join(Kept, "file"))),
+    ?assertEqual({error, enotdir},
+                 whittle_unfinished:remove_tree(filename:join(code:which(?MODULE), "below"))).
+
+what_is_left(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Places = [filename:join(Dir, "gone"), Dir],
+    [ok = whittle_unfinished:begun(Place, fun() -> ok end) || Place <- Places],
+    ?assertEqual([Dir], whittle_unfinished:left()),
+    [ok = whittle_unfinished:done(Place) || Place <- Places],
+    ?assertEqual([], whittle_unfinished:left()).
