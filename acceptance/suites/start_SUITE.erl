@@ -13,7 +13,7 @@
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
-         mapper_listens_where_the_node_is/1, node_listens_where_told/1]).
+         mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1]).
 
 %% No user of a machine has this number.
 -define(NOBODY, 65534).
@@ -28,7 +28,7 @@ all() ->
      asked_without_a_cookie, files_without_an_end, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
-     mapper_listens_where_the_node_is, node_listens_where_told].
+     mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told].
 
 init_per_suite(Config) ->
     Out = filename:join(running:directory("start", Config), "probe"),
@@ -510,6 +510,14 @@ mapper_listens_where_the_node_is(Config) ->
                  {"192.0.2.1", [], ["0.0.0.0"]},
                  {"192.0.2.1", [{"ERL_EPMD_ADDRESS", "127.0.0.1"}], ["127.0.0.1"]},
                  {"127.0.0.1", [{"ERL_EPMD_ADDRESS", "0.0.0.0"}], ["0.0.0.0"]}]].
+
+%% With an empty variable, epmd listened on a random port that no node knew.
+empty_mapper_port(Config) ->
+    ?assertEqual({0, <<"false\n">>},
+                 running:run("/bin/sh", ["-c", "ERL_EPMD_PORT= exec \"$0\" env ERL_EPMD_PORT",
+                                         proplists:get_value(probe, Config)],
+                             #{env => [{"RELEASE_NODE", "start_suite"}, {"RELEASE_COOKIE", "crumb"},
+                                       {"ERL_DIST_PORT", integer_to_list(running:free_port())}]})).
 
 %% docs/launcher.md names this setting.
 node_listens_where_told(Config) ->

@@ -141,6 +141,8 @@ static void set_mapper_port(struct flags *flags)
 
     if (port != NULL)
         flags_add_init(flags, "-epmd_port", port);
+    else
+        unsetenv("ERL_EPMD_PORT"); /* epmd would read an empty port as 0, which is any port */
 }
 
 /* ---- the cookie ------------------------------------------------------------ */
