@@ -1,5 +1,6 @@
 // Prints the results of runs as tables. node.js and browser.js print their own results. If RESULTS
 // names a file, they also add them to it, and `node report.js FILE` summarizes all runs in it.
+// `node report.js FILE --versus` compares this codec with JSON and msgpackr only.
 import { appendFileSync, readFileSync } from "node:fs";
 import { argv, env } from "node:process";
 import { fileURLToPath } from "node:url";
@@ -76,6 +77,36 @@ function combined(runs) {
     });
 }
 
+/** Prints how many times as fast as JSON and as msgpackr this codec is, over several runs of one
+ * kind: the median, with the lowest and the highest run. */
+function versus(runs) {
+    const [{ title, results }] = runs;
+    const others = [
+        ["decode", "JSON.parse, bytes"],
+        ["decode", "msgpackr"],
+        ["encode", "JSON.stringify, bytes"],
+        ["encode", "msgpackr"],
+    ];
+    const ours = ["etf", "etf, atom keys", "etf, no new Function"];
+    console.log(`\n${title}: ${runs.length} runs\n`);
+    console.log(`| payload | ${others.map(([how, name]) => `${how}: ${name}`).join(" | ")} |`);
+    console.log(`|---|${others.map(() => "---").join("|")}|`);
+    for (const payload of distinct(results, "payload"))
+        for (const codec of ours) {
+            const cells = others.map(([direction, other]) => {
+                const name = direction === "decode" ? codec.replace("etf", "etf plain") : codec;
+                const speeds = runs.map((run) => {
+                    const rows = run.results.filter((result) => result.direction === direction);
+                    return find(rows, payload, other).ms / find(rows, payload, name).ms;
+                });
+                const [low, ...rest] = speeds.sort((a, b) => a - b).map((x) => x.toFixed(2));
+                const middle = [low, ...rest][speeds.length >> 1];
+                return `${middle} (${low}–${rest.at(-1) ?? low})`;
+            });
+            console.log(`| ${codec.replace("etf", payload)} | ${cells.join(" | ")} |`);
+        }
+}
+
 function summary(runs) {
     const names = bars.map(([name]) => name).join(" | ");
     const line = `|---|${bars.map(() => "---").join("|")}|`;
@@ -107,5 +138,9 @@ function summary(runs) {
 
 if (argv[1] === fileURLToPath(import.meta.url)) {
     const lines = readFileSync(argv[2], "utf8").trim().split("\n");
-    summary(lines.map((line) => JSON.parse(line)));
+    const runs = lines.map((line) => JSON.parse(line));
+    if (argv[3] === "--versus")
+        for (const title of distinct(runs, "title"))
+            versus(runs.filter((run) => run.title === title));
+    else summary(runs);
 }
