@@ -20,6 +20,8 @@
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
+          optimize => mix | whittle_runtime:level(), % one level of the compiler for the whole VM;
+                                            % default: mix, the flavor's own levels
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
@@ -118,7 +120,7 @@
 %% The keys of system_request(), and those that only request() has.
 -define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
                       includes, attributes, shake, runtime, tell]).
--define(OUTPUT_KEYS, [target, out, format, ca_certs]).
+-define(OUTPUT_KEYS, [target, optimize, out, format, ca_certs]).
 
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
 %%
@@ -231,8 +233,9 @@ known_keys(Request, Known) ->
 
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
-                 flavor => size, format => exe, libs => [], add => [], natives => [],
-                 outside_links => note, includes => auto, attributes => auto, shake => none,
+                 flavor => size, optimize => mix, format => exe, libs => [], add => [],
+                 natives => [], outside_links => note, includes => auto, attributes => auto,
+                 shake => none,
                  runtime => #{}, tell => fun(_) -> ok end}, Request).
 
 tell(Event, #{request := #{tell := Tell}}) ->
@@ -241,9 +244,10 @@ tell(Event, #{request := #{tell := Tell}}) ->
 
 %% Internal functions: the steps, in their order
 
-check_vm(#{request := #{target := Target, otp := Release, flavor := Flavor}}) ->
-    Spec = #{target => Target, otp => Release, flavor => Flavor, natives => []},
-    in(runtime, whittle_runtime:check(Spec)).
+check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []))).
+
+vm(#{request := Request}, Natives) ->
+    (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
     steps([fun(_) -> check_shake(Shake) end,
@@ -335,10 +339,8 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
         {error, _} = Error -> Error
     end.
 
-get_runtime(#{request := #{target := Target, otp := Otp, flavor := Flavor},
-              system := System} = Build) ->
-    Spec = #{target => Target, otp => Otp, flavor => Flavor,
-             natives => whittle_system:natives(System)},
+get_runtime(#{system := System} = Build) ->
+    Spec = vm(Build, whittle_system:natives(System)),
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
 
