@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([make/1, system/1, passes/1, check_shake/1]).
+-export([check/1, make/1, system/1, passes/1, check_shake/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
@@ -122,12 +122,23 @@
                       includes, attributes, shake, runtime, tell]).
 -define(OUTPUT_KEYS, [target, optimize, out, format, ca_certs]).
 
+%% @doc Checks a request as {@link make/1} does first, and builds nothing.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
+-spec check(request()) -> ok | {error, reason()}.
+check(Request) ->
+    known_output_keys(Request),
+    case check_output_request(#{request => with_defaults(Request)}) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
 %%
 %% A request with an unknown key, or without the input, is a `badarg'.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
-    known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS),
+    known_output_keys(Request),
     in_order(Request,
              [{check, fun check_output_request/1},
               with_cache(to_system() ++ [{output, fun name_output/1}, {passes, fun run_passes/1},
@@ -224,6 +235,8 @@ timed({Name, Step}, Before) ->
     end.
 
 since(Start) -> erlang:monotonic_time(millisecond) - Start.
+
+known_output_keys(Request) -> known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS).
 
 known_keys(Request, Known) ->
     case is_map_key(input, Request) andalso maps:size(maps:without(Known, Request)) of
