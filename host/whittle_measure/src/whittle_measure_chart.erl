@@ -21,9 +21,10 @@ intervals(#{response := Response, rows := Rows}) ->
     Values = [maps:merge(#{cell => text(whittle_measure_table:levels(Levels)),
                            median => scaled(Median, Unit), baseline => Ratio =:= baseline},
                          ends(Row, Unit))
-              || #{levels := Levels, median := Median, ratio := Ratio} = Row <- Rows],
+              || #{levels := Levels, median := Median, ratio := Ratio} = Row
+                     <- whittle_measure_table:varied(Rows)],
     Y = #{field => cell, type => nominal, sort => null, title => null,
-          axis => #{labelLimit => 260}},
+          axis => #{labelLimit => 480}},
     X = #{type => quantitative, title => text(axis(Response, Unit)), scale => #{zero => true}},
     (base())#{data => #{values => Values}, height => #{step => 22},
               layer =>

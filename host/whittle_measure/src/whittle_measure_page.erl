@@ -46,8 +46,9 @@ curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples
         {Kind, Column, Title} ->
             [whittle_measure_chart:curves(
                Column, Title,
-               [{whittle_measure_table:levels(Levels), middle_curve(Levels, Program, Samples)}
-                || #{levels := Levels, median := _} <- Rows])]
+               [{whittle_measure_table:levels(Short), middle_curve(Levels, Program, Samples)}
+                || {#{levels := Short}, #{levels := Levels, median := _}}
+                       <- lists:zip(whittle_measure_table:varied(Rows), Rows)])]
     end.
 
 %% The curve of the block in the middle of the study stands for all.

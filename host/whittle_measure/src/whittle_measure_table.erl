@@ -2,7 +2,8 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1]).
+-export([rows/2, notes/2, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
+         varied/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -18,7 +19,8 @@ rows(#{response := Response, rows := Rows, effects := Effects} = Result, All) ->
            end,
     Empty = lists:duplicate(length(Head) - 3, ""),
     [Head ++ Beside("reference")
-     | [row(Row, Unit, length(Head)) ++ Beside(beside(Row, References)) || Row <- Rows]]
+     | [row(Short, Unit, length(Head)) ++ Beside(beside(Row, References))
+        || {Short, Row} <- lists:zip(varied(Rows), Rows)]]
         ++ [[effect(Of) | Empty] ++ [comparison(Effect), verdict(Effect)] ++ Beside("")
             || #{changed := Of, effect := Effect} <- Effects].
 
@@ -85,6 +87,15 @@ levels(Levels) when map_size(Levels) =:= 0 -> "all";
 levels(Levels) ->
     lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                       || {Name, Level} <- lists:sort(maps:to_list(Levels))]).
+
+%% @doc Removes the levels that all rows have in common, as a study with `--only' has them.
+-spec varied([whittle_measure_analysis:row()]) -> [whittle_measure_analysis:row()].
+varied([_] = Rows) -> Rows;
+varied([#{levels := First} | _] = Rows) ->
+    Common = [Name || {Name, Level} <- maps:to_list(First),
+                      lists:all(fun(#{levels := Levels}) -> maps:get(Name, Levels) =:= Level end,
+                                Rows)],
+    [Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row <- Rows].
 
 effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                                                    || {Name, Level} <- Of])].

@@ -77,7 +77,13 @@ own_factors(Config) ->
         whittle_measure:results(Dir),
     ?assertMatch([#{levels := #{size := small} = Small, median := 10.0},
                   #{levels := #{size := large}, median := 30.0}] when map_size(Small) =:= 1, Own),
-    ?assertEqual(4, length(All)).
+    ?assertEqual(4, length(All)),
+    %% A table does not repeat what all of its rows have in common.
+    {ok, Red} = whittle_measure:study(in("made.study", Config), [{"color", "red"}]),
+    {ok, Less} = whittle_measure:run(Red, #{dir => in("red", Config)}),
+    {ok, Report} = whittle_measure:results(Less),
+    [_, {[_ | Rows], []}] = whittle_measure:tables(Report),
+    ?assertEqual(["size=small", "size=large"], [chars(hd(Row)) || Row <- lists:sublist(Rows, 2)]).
 
 %% A study that was stopped after some runs measures the others, and none twice.
 resumed(Config) ->
