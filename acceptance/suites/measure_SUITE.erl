@@ -197,7 +197,6 @@ wrong_arguments(_) ->
              {["report"], 2, "needs DIR"},
              {["compare", "one"], 2, "needs two directories"},
              {["start", "--blocks", "0"], 2, "--blocks cannot be `0'"},
-             {["compare", "one", "two", "--png"], 2, "--png needs a study"},
              {["start", "--only", "build"], 2, "--only cannot be `build'"},
              {["start", "--only", "build=nothing"], 1, "no level nothing; its levels are stock"},
              {["report", "/nowhere"], 1, "holds no samples"}]].

@@ -28,8 +28,6 @@ command() ->
 
 %% @doc Runs the part of the command that the first argument names.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := [Word | _], png := true}) when Word =:= "list"; Word =:= "compare" ->
-    whittle_failure:usage(["--png needs a study or `report DIR'; `", Word, "' draws no charts"]);
 run(#{arguments := ["list"]}) -> {ok, list(whittle_measure:studies())};
 run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
 run(#{arguments := ["report"]}) -> needs("report", "DIR");
