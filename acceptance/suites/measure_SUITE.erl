@@ -4,10 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([table/1, samples/1, page/1, report_again/1, compared/1, json/1, interrupted/1,
-         wrong_arguments/1]).
+-export([table/1, samples/1, page/1, pictures/1, report_again/1, compared/1, json/1,
+         builds_alone/1, library/1, interrupted/1, wrong_arguments/1]).
 
-all() -> [table, samples, page, report_again, compared, json, interrupted, wrong_arguments].
+all() ->
+    [table, samples, page, pictures, report_again, compared, json, builds_alone, library,
+     interrupted, wrong_arguments].
 
 %% The page needs the packages of web/chart, which the tests of web/ install later.
 init_per_suite(Config) ->
@@ -28,7 +30,8 @@ table(Config) ->
      || Pattern <- ["^first_line, ms +median +95 % interval +against the baseline +verdict$",
                     "^build=stock +[0-9.,]+ .* 1 \\(baseline\\)",
                     "^build=whole +[0-9.,]+ ",
-                    "^size, bytes",
+                    "^size, bytes +exact +against the baseline +verdict$",
+                    "^build=whole +[0-9.,]+ +1 \\(baseline\\)$|^build=whole +[0-9.,]+ +-",
                     "^the page: .*/a study/page.html$"]].
 
 samples(Config) ->
@@ -41,6 +44,12 @@ samples(Config) ->
                  lists:sort([{Block, Build} || #{<<"block">> := Block,
                                                  <<"cell">> := #{<<"build">> := Build}}
                                                    <- Samples])),
+    %% The stock OTP has no output.
+    ?assertMatch([#{<<"cells">> := [#{<<"build">> := <<"whole">>}],
+                    <<"values">> := #{<<"size">> := _}}],
+                 [Sample || #{<<"block">> := <<"build">>} = Sample <- Samples]),
+    ?assertEqual([], [Size || #{<<"cell">> := _, <<"values">> := #{<<"size">> := Size}}
+                                  <- Samples]),
     [?assert(Time > 0 andalso Time < 10_000)
      || #{<<"values">> := #{<<"first_line">> := Time}} <- Samples].
 
@@ -55,6 +64,18 @@ page(Config) ->
     ?assertMatch({_, _}, binary:match(Dom, <<"href=\"samples.jsonl\"">>)),
     {ok, Html} = file:read_file(Page),
     ?assertEqual(nomatch, re:run(Html, "(src|href)=\"(https?:|//)")).
+
+%% The charts of a report as files for pages that show no SVG.
+pictures(Config) ->
+    {0, Output} = running:whittle(["measure", "report", dir(Config), "--png"]),
+    Files = filelib:wildcard(filename:join(dir(Config), "*.png")),
+    ?assertEqual(["first_line-hello-1.png", "run_time-hello-1.png", "size-hello-1.png"],
+                 [filename:basename(File) || File <- Files]),
+    [begin
+         ?assertMatch({ok, <<16#89, "PNG\r\n", _/binary>>}, file:read_file(File)),
+         ?assertMatch({_, _}, binary:match(Output, unicode:characters_to_binary(
+                                                     ["a picture: ", File])))
+     end || File <- Files].
 
 report_again(Config) ->
     Page = filename:join(dir(Config), "page.html"),
@@ -72,6 +93,66 @@ json(Config) ->
     #{<<"results">> := Results} = jiffy:decode(Output, [return_maps]),
     ?assertEqual([<<"first_line">>, <<"run_time">>, <<"size">>],
                  [Name || #{<<"response">> := Name} <- Results]).
+
+%% A study of builds runs no program: the cells of one build share one sample, and its twenty blocks
+%% take none. The table of symbols is not in the output.
+builds_alone(Config) ->
+    {Samples, Output} =
+        measured(Config, #{title => "builds", blocks => 20, responses => [size, vm, vm_symbols],
+                           programs => [#{name => hello, input => example("hello")}],
+                           factors => [#{name => flags,
+                                         levels => [#{name => none},
+                                                    #{name => min, flags => ["+Mea", "min"]}]}]}),
+    [#{<<"block">> := <<"build">>, <<"cells">> := [_, _],
+       <<"values">> := #{<<"size">> := Size, <<"vm">> := Vm, <<"vm_symbols">> := Symbols}}] =
+        Samples,
+    ?assert(Vm < Symbols andalso Vm < Size andalso Symbols < 2 * Vm),
+    ?assertMatch({match, _}, re:run(Output, "flags=min +[0-9,]+ +1.000 +the same\n")),
+    ?assertEqual(nomatch, re:run(Output, "interval|noisy|detected")).
+
+%% Each step makes the files of an application smaller, and compression inside of a stream does not
+%% pay.
+library(Config) ->
+    Factor = fun(Name, Level, Form) ->
+                     #{name => Name, levels => [#{name => no}, #{name => Level, library => Form}]}
+             end,
+    {Samples, _} =
+        measured(Config, #{title => "library", responses => [library],
+                           programs => [#{name => kernel, input => example("hello"),
+                                          library => [kernel]}],
+                           factors => [Factor(debug, yes, #{strip => false}),
+                                       Factor(modules, gzip, #{modules => gzip}),
+                                       Factor(applications, zip, #{applications => zip}),
+                                       Factor(stream, zstd, #{stream => zstd})]}),
+    Size = fun(Wanted) ->
+                   [Size] = [Size || #{<<"cells">> := [Cell],
+                                       <<"values">> := #{<<"library">> := Size}} <- Samples,
+                                     Cell =:= maps:merge(cell(), Wanted)],
+                   Size
+           end,
+    ?assertEqual(16, length(Samples)),
+    Stream = Size(#{<<"stream">> => <<"zstd">>}),
+    ?assert(Size(#{<<"debug">> => <<"yes">>}) > Size(#{})),
+    ?assert(Size(#{}) > Size(#{<<"modules">> => <<"gzip">>})),
+    ?assert(Size(#{}) > Size(#{<<"applications">> => <<"zip">>})),
+    ?assert(Size(#{<<"applications">> => <<"zip">>}) > Stream),
+    ?assert(Size(#{<<"modules">> => <<"gzip">>, <<"stream">> => <<"zstd">>}) > Stream).
+
+cell() ->
+    #{<<"program">> => <<"kernel">>, <<"debug">> => <<"no">>, <<"modules">> => <<"no">>,
+      <<"applications">> => <<"no">>, <<"stream">> => <<"no">>}.
+
+example(Name) -> filename:join([running:root(), "examples", Name]).
+
+measured(Config, Study) ->
+    Dir = running:directory(maps:get(title, Study), Config),
+    File = filename:join(Dir, "made.study"),
+    ok = file:write_file(File, io_lib:format("~tp.~n", [Study])),
+    Out = filename:join(Dir, "out"),
+    {0, Output} = running:whittle(["measure", File, "-o", Out]),
+    {ok, Lines} = file:read_file(filename:join(Out, "samples.jsonl")),
+    {[jiffy:decode(Line, [return_maps]) || Line <- binary:split(Lines, <<"\n">>, [global, trim])],
+     Output}.
 
 %% Ctrl-C ends a study at once, and --resume continues it. Each run of the program says so in one
 %% pipe. From the second run on it waits for a line from another pipe.

@@ -22,6 +22,8 @@ command() ->
                     help => "watch each program for N seconds (default: the study's number)"},
                   #{name => resume, long => "resume",
                     help => "continue the study in the directory"},
+                  #{name => png, long => "png",
+                    help => "also write each chart as a PNG file beside the page"},
                   whittle_command_line:json()]}.
 
 %% @doc Runs the part of the command that the first argument names.
@@ -29,7 +31,7 @@ command() ->
 run(#{arguments := ["list"]}) -> {ok, list(whittle_measure:studies())};
 run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
 run(#{arguments := ["report"]}) -> needs("report", "DIR");
-run(#{arguments := ["report", Dir]}) -> reported(Dir);
+run(#{arguments := ["report", Dir]} = Values) -> reported(Dir, Values);
 run(#{arguments := ["report", _, Word]}) -> unexpected(Word);
 run(#{arguments := ["compare", One, Other]}) -> compared(One, Other);
 run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
@@ -61,7 +63,7 @@ study(Name, Values) ->
                failed(whittle_measure:run(Study, #{dir => Dir, tell => fun tell/1,
                                                    resume => is_map_key(resume, Values)}))
        end,
-       fun(Dir) -> whittle_progress:clear(), reported(Dir) end]).
+       fun(Dir) -> whittle_progress:clear(), reported(Dir, Values) end]).
 
 failed({ok, _} = Ok) -> Ok;
 failed({error, Reason}) -> whittle_failure:measure(Reason).
@@ -104,16 +106,25 @@ time(Seconds) -> io_lib:format("~b h ~b min", [Seconds div 3600, Seconds rem 360
 
 %% Internal functions: results
 
-reported(Dir) ->
-    case whittle_measure:report(Dir) of
-        {ok, #{page := Page} = Report} ->
-            _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
-            {ok, #{text => [[[whittle_table:text(Table), $\n]
-                             || Table <- whittle_measure:tables(Report)],
-                            noise(Report), "the page: ", Page, "\n"],
-                   json => whittle_measure:json(Report)}};
-        {error, Reason} -> whittle_failure:measure(Reason)
-    end.
+reported(Dir, Values) ->
+    whittle_work:steps(
+      [fun(_) -> failed(whittle_measure:report(Dir)) end,
+       fun(Report) ->
+               _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
+               case Values of
+                   #{png := true} ->
+                       whittle_work:steps([fun(_) -> failed(whittle_measure:pictures(Report)) end,
+                                           fun(Files) -> {ok, {Report, Files}} end]);
+                   _ -> {ok, {Report, []}}
+               end
+       end,
+       fun({#{page := Page} = Report, Pictures}) ->
+               {ok, #{text => [[[whittle_table:text(Table), [[Note, $\n] || Note <- Notes], $\n]
+                                || {Table, Notes} <- whittle_measure:tables(Report)],
+                               noise(Report), "the page: ", Page, "\n",
+                               [["a picture: ", File, "\n"] || File <- Pictures]],
+                      json => whittle_measure:json(Report)}}
+       end]).
 
 noise(#{noise := #{verdict := quiet}}) -> "";
 noise(#{noise := #{pace := Pace, others := Others, steal := Steal}}) ->

@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([make/1, system/1, passes/1, check_shake/1]).
+-export([check/1, make/1, system/1, passes/1, check_shake/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
@@ -20,6 +20,8 @@
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
+          optimize => mix | whittle_runtime:level(), % one level of the compiler for the whole VM;
+                                            % default: mix, the flavor's own levels
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
@@ -118,14 +120,25 @@
 %% The keys of system_request(), and those that only request() has.
 -define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
                       includes, attributes, shake, runtime, tell]).
--define(OUTPUT_KEYS, [target, out, format, ca_certs]).
+-define(OUTPUT_KEYS, [target, optimize, out, format, ca_certs]).
+
+%% @doc Checks a request as {@link make/1} does first, and builds nothing.
+%%
+%% A request with an unknown key, or without the input, is a `badarg'.
+-spec check(request()) -> ok | {error, reason()}.
+check(Request) ->
+    known_output_keys(Request),
+    case check_output_request(#{request => with_defaults(Request)}) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
 %%
 %% A request with an unknown key, or without the input, is a `badarg'.
 -spec make(request()) -> {ok, made()} | {error, reason()}.
 make(Request) ->
-    known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS),
+    known_output_keys(Request),
     in_order(Request,
              [{check, fun check_output_request/1},
               with_cache(to_system() ++ [{output, fun name_output/1}, {passes, fun run_passes/1},
@@ -223,6 +236,8 @@ timed({Name, Step}, Before) ->
 
 since(Start) -> erlang:monotonic_time(millisecond) - Start.
 
+known_output_keys(Request) -> known_keys(Request, (?SYSTEM_KEYS -- [otp_lib]) ++ ?OUTPUT_KEYS).
+
 known_keys(Request, Known) ->
     case is_map_key(input, Request) andalso maps:size(maps:without(Known, Request)) of
         0 -> ok;
@@ -231,8 +246,9 @@ known_keys(Request, Known) ->
 
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
-                 flavor => size, format => exe, libs => [], add => [], natives => [],
-                 outside_links => note, includes => auto, attributes => auto, shake => none,
+                 flavor => size, optimize => mix, format => exe, libs => [], add => [],
+                 natives => [], outside_links => note, includes => auto, attributes => auto,
+                 shake => none,
                  runtime => #{}, tell => fun(_) -> ok end}, Request).
 
 tell(Event, #{request := #{tell := Tell}}) ->
@@ -241,9 +257,10 @@ tell(Event, #{request := #{tell := Tell}}) ->
 
 %% Internal functions: the steps, in their order
 
-check_vm(#{request := #{target := Target, otp := Release, flavor := Flavor}}) ->
-    Spec = #{target => Target, otp => Release, flavor => Flavor, natives => []},
-    in(runtime, whittle_runtime:check(Spec)).
+check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []))).
+
+vm(#{request := Request}, Natives) ->
+    (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
     steps([fun(_) -> check_shake(Shake) end,
@@ -335,10 +352,8 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
         {error, _} = Error -> Error
     end.
 
-get_runtime(#{request := #{target := Target, otp := Otp, flavor := Flavor},
-              system := System} = Build) ->
-    Spec = #{target => Target, otp => Otp, flavor => Flavor,
-             natives => whittle_system:natives(System)},
+get_runtime(#{system := System} = Build) ->
+    Spec = vm(Build, whittle_system:natives(System)),
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
 

@@ -8,13 +8,13 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, tables/1, compare/2, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, compare/2, json/1]).
 -export([format_error/1, details/1, code/1]).
-
 -export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
-                | {different_studies, file:filename(), file:filename()}.
+                | {different_studies, file:filename(), file:filename()}
+                | {no_charts, unicode:chardata()}.
 
 %% The results of a directory of samples.
 -type report() :: #{study := whittle_measure_study:study(),
@@ -79,9 +79,32 @@ report(Dir) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Writes the results as tables for a terminal. The first row of each is its head.
--spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{results := Results}) -> [whittle_measure_table:rows(Result) || Result <- Results].
+%% @doc Writes each chart of a report as a PNG file beside the page, and returns the files. The name
+%% of a file has the response and the program: `rss_mean-relay-1.png'.
+-spec pictures(report()) -> {ok, [file:filename()]} | {error, reason()}.
+pictures(#{page := Page} = Report) ->
+    Charts = whittle_measure_page:charts(Report),
+    Names = [filename:join(filename:dirname(Page), Name)
+             || Name <- whittle_measure_page:chart_names(Report)],
+    case whittle_measure_draw:png(Charts) of
+        {ok, Pictures} ->
+            Written = [case file:write_file(Name, Picture) of
+                           ok -> ok;
+                           {error, Reason} -> {error, {file, Name, Reason}}
+                       end || {Name, Picture} <- lists:zip(Names, Pictures)],
+            case [Error || {error, _} = Error <- Written] of
+                [] -> {ok, Names};
+                [Error | _] -> Error
+            end;
+        {error, Line} -> {error, {no_charts, Line}}
+    end.
+
+%% @doc Writes the results as tables for a terminal, each with the lines below it. The first row of
+%% a table is its head.
+-spec tables(report()) -> [{[[unicode:chardata() | integer()]], [unicode:chardata()]}].
+tables(#{results := Results, study := #{references := References}}) ->
+    [{whittle_measure_table:rows(Result, References),
+      whittle_measure_table:notes(Result, References)} || Result <- Results].
 
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides.
@@ -99,15 +122,21 @@ compare(One, Other) ->
 
 %% @doc Returns the results as data.
 -spec json(report()) -> whittle_json:json().
-json(#{results := Results, noise := Noise, facts := Facts}) ->
+json(#{results := Results, noise := Noise, facts := Facts,
+       study := #{references := References}}) ->
     #{machine => maps:get(<<"machine">>, Facts), noise => Noise,
-      results => [whittle_measure_table:json(Result) || Result <- Results]}.
+      results => [whittle_measure_table:json(Result, References) || Result <- Results]}.
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({make, Reason}) -> whittle_make:format_error(Reason);
 format_error({no_program, Name}) ->
     ["the program ", Name, " is not on the PATH: correct the study"];
+format_error({no_tool, Response, Program, Remedy}) ->
+    ["the response ", atom_to_list(Response), " needs ", Program, ", which is not on the PATH: ",
+     Remedy];
+format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
+format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({stock, Name, Output}) ->
     ["the stock OTP made no boot script for ", Name, " (", Output, "): correct its applications, "
      "or remove the runner `stock' from the study"];

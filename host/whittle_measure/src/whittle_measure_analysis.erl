@@ -21,16 +21,19 @@
                  n := non_neg_integer(),
                  failed := non_neg_integer(),
                  median => float(),
+                 %% absent if the response is exact
                  interval => whittle_measure_statistics:interval(),
                  ratio => comparison() | baseline}.
 
 %% A ratio against the baseline. `detectable' is the ratio above 1 that a run like this one detects
 %% in four of five cases.
 -type comparison() :: #{median := float(),
-                        interval := whittle_measure_statistics:interval(),
-                        n := pos_integer(),
+                        %% absent if the response is exact
+                        interval => whittle_measure_statistics:interval(),
+                        n := non_neg_integer(),
                         p => float(),                       % corrected; absent for one block
-                        verdict := better | worse | none | unknown,
+                        %% same: exact, and no difference; none: no difference found
+                        verdict := better | worse | same | none | unknown,
                         detectable => float()}.
 
 %% One factor and level: a main effect. Two: an interaction.
@@ -42,22 +45,33 @@
 
 -define(LEVEL, 0.05).
 
-%% @doc Computes the results: one element for each response and program.
+%% @doc Computes the results: one element for each program and each response that applies to it.
 -spec results(whittle_measure_study:study(), [whittle_measure_samples:sample()]) -> results().
 results(#{responses := Responses, programs := Programs} = Study, Samples) ->
-    Analyzed = [Sample || #{<<"block">> := Block} = Sample <- Samples, Block > 0],
-    [result(Response, Program, Study, Analyzed)
-     || Response <- Responses, Program <- Programs].
+    Runs = whittle_measure_samples:runs(Samples),
+    %% A build is as good as one block that has each cell of the build.
+    Builds = [Sample#{<<"block">> := 1, <<"cell">> => Cell}
+              || #{<<"cells">> := Cells} = Sample <- whittle_measure_samples:builds(Samples),
+                 Cell <- Cells],
+    [result(Response, Program, whittle_measure_study:of_program(Program, Study),
+            case whittle_measure_response:is_exact(Response) of
+                true -> Builds;
+                false -> Runs
+            end)
+     || Response <- Responses, Program <- Programs,
+        whittle_measure_response:applies(Response, Program)].
 
 result(Response, #{name := Name}, Study, Samples) ->
-    Cells = [Cell || #{program := #{name := Of}} = Cell <- whittle_measure_study:cells(Study),
-                     Of =:= Name],
+    Cells = whittle_measure_study:cells(Study),
     Values = values(Response, Samples),
     Base = maps:remove(program, whittle_measure_study:baseline(Name, Study)),
     Rows = [row(Cell, Base, Values, Samples, Response) || Cell <- Cells],
     Effects = effects(Cells, Base, Values, Study),
-    {CorrectedRows, CorrectedEffects} =
-        corrected(Rows, Effects, whittle_measure_response:better(Response)),
+    Better = whittle_measure_response:better(Response),
+    {CorrectedRows, CorrectedEffects} = case whittle_measure_response:is_exact(Response) of
+                                            true -> exact(Rows, Effects, Better);
+                                            false -> corrected(Rows, Effects, Better)
+                                        end,
     #{response => Response, program => Name, rows => CorrectedRows,
       effects => CorrectedEffects}.
 
@@ -137,6 +151,18 @@ logarithm(Key, Program, Block, Values) ->
         #{{Cell, Block} := Value} when Value > 0 -> [math:log(Value)];
         _ -> []
     end.
+
+%% A response without chance needs no test.
+exact(Rows, Effects, Better) ->
+    {[case maps:without([interval], Row) of
+          #{ratio := Logs} = Exact when is_list(Logs) -> Exact#{ratio := exact(Logs, Better)};
+          Exact -> Exact
+      end || Row <- Rows],
+     [Effect#{effect := exact(Logs, Better)} || #{effect := Logs} = Effect <- Effects]}.
+
+exact([], _) -> #{median => 1.0, n => 0, verdict => unknown};
+exact([Log], _) when abs(Log) < 1.0e-12 -> #{median => 1.0, n => 1, verdict => same};
+exact([Log], Better) -> #{median => math:exp(Log), n => 1, verdict => verdict(0.0, Log, Better)}.
 
 %% Turns the logarithms into comparisons. One correction covers the rows and the effects.
 corrected(Rows, Effects, Better) ->

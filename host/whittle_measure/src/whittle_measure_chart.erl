@@ -14,18 +14,17 @@
                  <<"#56b4e9">>]).
 
 %% @doc Describes the medians of one result with their intervals, one line for each cell. A line
-%% across the chart marks the baseline.
+%% across the chart marks the baseline. An exact value has no interval.
 -spec intervals(map()) -> whittle_json:json().
 intervals(#{response := Response, rows := Rows}) ->
     Unit = whittle_measure_response:unit(Response),
-    Values = [#{cell => text(whittle_measure_table:levels(Levels)),
-                median => scaled(Median, Unit), low => scaled(Low, Unit),
-                high => scaled(High, Unit),
-                baseline => Ratio =:= baseline}
-              || #{levels := Levels, median := Median, interval := {Low, High}, ratio := Ratio}
-                     <- Rows],
+    Values = [maps:merge(#{cell => text(whittle_measure_table:levels(Levels)),
+                           median => scaled(Median, Unit), baseline => Ratio =:= baseline},
+                         ends(Row, Unit))
+              || #{levels := Levels, median := Median, ratio := Ratio} = Row
+                     <- whittle_measure_table:varied(Rows)],
     Y = #{field => cell, type => nominal, sort => null, title => null,
-          axis => #{labelLimit => 260}},
+          axis => #{labelLimit => 480}},
     X = #{type => quantitative, title => text(axis(Response, Unit)), scale => #{zero => true}},
     (base())#{data => #{values => Values}, height => #{step => 22},
               layer =>
@@ -33,7 +32,8 @@ intervals(#{response := Response, rows := Rows}) ->
                      mark => #{type => rule, strokeDash => [4, 4], color => currentColor,
                                opacity => 0.6},
                      encoding => #{x => X#{field => median}}},
-                   #{mark => #{type => rule, color => hd(?COLORS), strokeWidth => 2},
+                   #{transform => [#{filter => <<"isValid(datum.low)">>}],
+                     mark => #{type => rule, color => hd(?COLORS), strokeWidth => 2},
                      encoding => #{x => X#{field => low}, x2 => #{field => high}, y => Y}},
                    #{mark => #{type => point, filled => true, color => hd(?COLORS), size => 60},
                      encoding => #{x => X#{field => median}, y => Y}}]}.
@@ -58,6 +58,9 @@ curves(Column, Title, Cells) ->
                                     legend => #{title => null}}}}.
 
 %% Internal functions
+
+ends(#{interval := {Low, High}}, Unit) -> #{low => scaled(Low, Unit), high => scaled(High, Unit)};
+ends(_, _) -> #{}.
 
 base() ->
     #{<<"$schema">> => <<"https://vega.github.io/schema/vega-lite/v6.json">>,

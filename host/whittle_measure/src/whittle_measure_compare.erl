@@ -23,21 +23,30 @@ tables({One, #{study := #{responses := Responses}, samples := First}},
 
 table(#{name := Name} = Response, {One, First}, {Other, Second}) ->
     Unit = whittle_measure_response:unit(Response),
-    [Old, New] = [values(atom_to_binary(Name), Samples) || Samples <- [First, Second]],
+    IsExact = whittle_measure_response:is_exact(Response),
+    [Old, New] = [values(atom_to_binary(Name), IsExact, Samples) || Samples <- [First, Second]],
     Cells = [{Cell, Before, maps:get(Cell, New)} || {Cell, Before} <- lists:sort(maps:to_list(Old)),
                                                     is_map_key(Cell, New)],
     Tests = [{Cell, test(logs(Before), logs(After))} || {Cell, Before, After} <- Cells],
     Corrected = lists:zip([Cell || {Cell, #{}} <- Tests],
                           whittle_measure_statistics:holm([P || {_, #{p := P}} <- Tests])),
     [[atom_to_list(Name), One, Other, "ratio", "verdict"]
-     | [row(Cell, Before, After, proplists:get_value(Cell, Corrected), Unit,
-            whittle_measure_response:better(Response)) || {Cell, Before, After} <- Cells]].
+     | [row(Cell, Before, After, case IsExact of
+                                     true -> exact;
+                                     false -> proplists:get_value(Cell, Corrected)
+                                 end, Unit, whittle_measure_response:better(Response))
+        || {Cell, Before, After} <- Cells]].
 
-values(Name, Samples) ->
+values(Name, true, Samples) ->
+    maps:from_list([{Cell, [Value]}
+                    || #{<<"cells">> := Cells, <<"values">> := #{Name := Value}}
+                           <- whittle_measure_samples:builds(Samples),
+                       Cell <- Cells]);
+values(Name, false, Samples) ->
     maps:groups_from_list(fun({Cell, _}) -> Cell end, fun({_, Value}) -> Value end,
-                          [{Cell, Value} || #{<<"block">> := Block, <<"cell">> := Cell,
-                                              <<"values">> := #{Name := Value}} <- Samples,
-                                            Block > 0]).
+                          [{Cell, Value} || #{<<"cell">> := Cell,
+                                              <<"values">> := #{Name := Value}}
+                                                <- whittle_measure_samples:runs(Samples)]).
 
 logs(Values) -> [math:log(Value) || Value <- Values, Value > 0].
 
@@ -58,6 +67,8 @@ ratio(Before, After, P, Better) when Before =/= [], After =/= [] ->
      verdict(P, Median, Better)];
 ratio(_, _, _, _) -> ["-", "-"].
 
+verdict(exact, Ratio, _) when abs(Ratio - 1) < 1.0e-12 -> "the same";
+verdict(exact, Ratio, Better) -> verdict(0.0, Ratio, Better);
 verdict(undefined, _, _) -> "too few samples for a test";
 verdict(P, _, _) when P >= ?LEVEL -> "no difference";
 verdict(_, Ratio, less) when Ratio < 1 -> "better";

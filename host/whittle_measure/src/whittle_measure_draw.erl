@@ -2,11 +2,21 @@
 %% @hidden
 -module(whittle_measure_draw).
 
--export([svg/1]).
+-export([svg/1, png/1]).
 
 %% @doc Draws descriptions of Vega-Lite as SVG texts. The error says how to get the drawing program.
 -spec svg([whittle_json:json()]) -> {ok, [unicode:chardata()]} | {error, unicode:chardata()}.
-svg(Charts) ->
+svg(Charts) -> drawn("", Charts).
+
+%% @doc Draws descriptions of Vega-Lite as PNG files.
+-spec png([whittle_json:json()]) -> {ok, [binary()]} | {error, unicode:chardata()}.
+png(Charts) ->
+    case drawn(" --png", Charts) of
+        {ok, Encoded} -> {ok, [base64:decode(Each) || Each <- Encoded]};
+        {error, _} = Error -> Error
+    end.
+
+drawn(Option, Charts) ->
     Program = filename:join([whittle_measure_study:root(), "web", "chart", "draw.js"]),
     case {os:find_executable("node"), filelib:is_dir(filename:join([filename:dirname(Program), "..",
                                                                     "node_modules", "vega"]))} of
@@ -17,17 +27,17 @@ svg(Charts) ->
             {error, "the packages of web/chart are missing: run `npm ci' in the directory web of "
                     "Whittle, and then `whittle measure report'"};
         {Node, true} ->
-            draw(Node, Program, Charts)
+            draw([command(Node, Program), Option], Charts)
     end.
 
 %% The drawing program reads its input to the end, so a filter suits it.
-draw(Node, Program, Charts) ->
+draw(Command, Charts) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(
                        fun() ->
                                process_flag(trap_exit, true),
                                Self ! {self(), whittle_program:filter(
-                                                 command(Node, Program),
+                                                 lists:flatten(Command),
                                                  iolist_to_binary(whittle_json:encode(Charts)),
                                                  infinity)}
                        end),

@@ -2,17 +2,27 @@
 %% @hidden
 -module(whittle_measure_page).
 
--export([html/2, charts/1]).
+-export([html/2, charts/1, chart_names/1]).
 
 %% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
 -spec charts(whittle_measure:report()) -> [whittle_json:json()].
 charts(Report) -> [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
 
+%% @doc Names a PNG file for each chart of {@link charts/1}.
+-spec chart_names(whittle_measure:report()) -> [file:filename()].
+chart_names(Report) ->
+    [lists:flatten(io_lib:format("~ts-~ts-~b.png", [Name, Program, Index]))
+     || #{result := #{response := #{name := Name}, program := Program}, charts := Charts}
+            <- sections(Report),
+        Index <- lists:seq(1, length(Charts))].
+
 %% @doc Writes the page. `Drawings' are the SVG texts of {@link charts/1}. Without them the page has
 %% its tables only.
 -spec html(whittle_measure:report(), [unicode:chardata()]) -> iodata().
 html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
-    {Sections, _} = lists:mapfoldl(fun section/2, Drawings, sections(Report)),
+    #{study := #{references := References}} = Report,
+    {Sections, _} = lists:mapfoldl(fun(Section, Left) -> section(Section, References, Left) end,
+                                   Drawings, sections(Report)),
     unicode:characters_to_binary(
       ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
@@ -36,25 +46,30 @@ curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples
         {Kind, Column, Title} ->
             [whittle_measure_chart:curves(
                Column, Title,
-               [{whittle_measure_table:levels(Levels), middle_curve(Levels, Program, Samples)}
-                || #{levels := Levels, median := _} <- Rows])]
+               [{whittle_measure_table:levels(Short), middle_curve(Levels, Program, Samples)}
+                || {#{levels := Short}, #{levels := Levels, median := _}}
+                       <- lists:zip(whittle_measure_table:varied(Rows), Rows)])]
     end.
 
 %% The curve of the block in the middle of the study stands for all.
 middle_curve(Levels, Program, Samples) ->
     Key = maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
                           || {Name, Level} <- [{program, Program} | maps:to_list(Levels)]]),
-    Curves = [Curve || #{<<"cell">> := Cell, <<"curve">> := Curve, <<"block">> := Block} <- Samples,
-                       Cell =:= Key, Block > 0, Curve =/= []],
+    Curves = [Curve || #{<<"cell">> := Cell, <<"curve">> := Curve}
+                           <- whittle_measure_samples:runs(Samples),
+                       Cell =:= Key, Curve =/= []],
     lists:nth((length(Curves) + 1) div 2, Curves).
 
-section(#{result := #{response := Response, program := Program} = Result, charts := Charts},
-        Drawings) ->
+%% The chart's axis has the title of the response, and the heading has the names of the table.
+section(#{result := #{response := #{name := Name}, program := Program} = Result, charts := Charts},
+        References, Drawings) ->
     Count = min(length(Charts), length(Drawings)),
     {Own, Rest} = lists:split(Count, Drawings),
-    {["<section>\n<h2>", escaped(whittle_measure_response:title(Response)), ": ",
-      atom_to_list(Program), "</h2>\n", [["<figure>", Svg, "</figure>\n"] || Svg <- Own],
-      table(whittle_measure_table:rows(Result)), "</section>\n"], Rest}.
+    {["<section>\n<h2>", atom_to_list(Name), " of ", atom_to_list(Program), "</h2>\n",
+      [["<figure>", Svg, "</figure>\n"] || Svg <- Own],
+      table(whittle_measure_table:rows(Result, References)),
+      [["<p>", escaped(Note), "</p>\n"]
+       || Note <- whittle_measure_table:notes(Result, References)], "</section>\n"], Rest}.
 
 table([Head | Rows]) ->
     ["<div class=\"table\"><table>\n<thead><tr>", [["<th>", cell(Cell), "</th>"] || Cell <- Head],
@@ -65,11 +80,18 @@ table([Head | Rows]) ->
 cell(Number) when is_integer(Number) -> whittle_number:text(Number);
 cell(Text) -> escaped(Text).
 
-summary(#{study := #{blocks := Blocks, seed := Seed}, samples := Samples,
-          noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
-    ["<p>", integer_to_list(length(Samples)), " runs in ", integer_to_list(Blocks),
-     " blocks, in random order (seed ", integer_to_list(Seed), "). Each value is a median with its "
-     "95&nbsp;% bootstrap interval. Each ratio compares with the baseline in the same block. ",
+summary(#{samples := Samples} = Report) ->
+    Builds = length(whittle_measure_samples:builds(Samples)),
+    [["<p>", integer_to_list(Builds), " builds were measured, once each: what depends on nothing "
+      "but the build is exact.</p>\n"] || Builds > 0]
+        ++ [runs(length(Samples) - Builds, Report) || length(Samples) > Builds].
+
+runs(Count, #{study := #{blocks := Blocks, seed := Seed},
+              noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
+    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(Blocks),
+     " blocks, in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
+     "is a median with its 95&nbsp;% bootstrap interval. Its ratio compares with the "
+     "baseline in the same block. ",
      case Verdict of
          quiet -> "The machine was quiet: ";
          noisy -> "<strong>The machine was noisy, so small differences mean little:</strong> "

@@ -5,7 +5,8 @@
 %% @hidden
 -module(whittle_measure_response).
 
--export([kinds/0, check/1, needs/1, unit/1, better/1, title/1, value/2]).
+-export([kinds/0, check/1, needs/1, applies/2, is_exact/1, lacks/1, unit/1, better/1, title/1,
+         value/2]).
 
 -export_type([request/0, outcome/0, unit/0]).
 
@@ -24,6 +25,8 @@
 -type outcome() ::
         #{out => file:filename(),                 % absent for a command and for stock
           size => pos_integer(),
+          vm => {file:filename(), file:filename()}, % the VM in the output, and its symbols
+          library => pos_integer(),               % the bytes of a library
           first_line => non_neg_integer(),        % microseconds since the start
           ready => non_neg_integer(),             % microseconds since the start
           ended => non_neg_integer(),             % microseconds since the start
@@ -41,6 +44,9 @@ kinds() ->
     [{size, bytes, less, "the size of the output"},
      {squashfs_xz, bytes, less, "the size of a squashfs image of the output, with xz"},
      {squashfs_zstd, bytes, less, "the size of a squashfs image of the output, with zstd"},
+     {vm, bytes, less, "the size of the VM in the output, without symbols"},
+     {vm_symbols, bytes, less, "the size of the VM with its table of symbols"},
+     {library, bytes, less, "the size of the applications as files"},
      {first_line, milliseconds, less, "the time from the start to the first line of output"},
      {ready, milliseconds, less, "the time from the start to the line that `ready' describes"},
      {run_time, milliseconds, less, "the time from the start to the end"},
@@ -110,12 +116,43 @@ is_sound(title, Text) -> is_text(Text).
 
 is_text(Text) -> is_list(Text) andalso Text =/= [] andalso io_lib:printable_unicode_list(Text).
 
+-define(OF_OUTPUT, [size, squashfs_xz, squashfs_zstd, vm, vm_symbols]).
+
 %% @doc Tells what a response needs: only the build, or a run of the program.
 -spec needs(request()) -> build | run.
-needs(#{kind := Kind}) ->
-    case lists:member(Kind, [size, squashfs_xz, squashfs_zstd, command]) of
+needs(#{kind := command}) -> build;
+needs(Response) ->
+    case is_exact(Response) of
         true -> build;
         false -> run
+    end.
+
+%% @doc Tells whether a response depends on nothing but the build. One measurement of it is exact.
+%% A command may print another number each time.
+-spec is_exact(request()) -> boolean().
+is_exact(#{kind := Kind}) -> Kind =:= library orelse lists:member(Kind, ?OF_OUTPUT).
+
+%% @doc Tells whether a program has what a response measures. A command has no output of a build,
+%% and nothing runs a library.
+-spec applies(request(), whittle_measure_study:program()) -> boolean().
+applies(#{kind := Kind}, #{library := _}) -> Kind =:= library;
+applies(#{kind := library}, _) -> false;
+applies(#{kind := Kind}, #{command := _}) -> not lists:member(Kind, ?OF_OUTPUT);
+applies(_, _) -> true.
+
+%% @doc Finds a program that a response needs and that this machine does not have. The other element
+%% is the next thing to do.
+-spec lacks(request()) -> none | {string(), unicode:chardata()}.
+lacks(#{kind := Kind}) when Kind =:= squashfs_xz; Kind =:= squashfs_zstd ->
+    lacks("mksquashfs", "run `tools/setup measure', which installs the package squashfs-tools");
+lacks(#{kind := command, command := [Program | _]}) ->
+    lacks(Program, "correct the study or install the program");
+lacks(_) -> none.
+
+lacks(Program, Remedy) ->
+    case os:find_executable(Program) of
+        false -> {Program, Remedy};
+        _ -> none
     end.
 
 %% @doc Returns the unit of a response.
@@ -137,10 +174,16 @@ title(#{name := Name}) -> atom_to_list(Name).
 %% @doc Takes the number of a response from an outcome. The error is one line. `none' means that the
 %% response does not apply: the stock OTP and commands have no output.
 -spec value(request(), outcome()) -> {ok, number()} | none | {error, unicode:chardata()}.
-value(#{kind := Kind}, Outcome) when (Kind =:= size orelse Kind =:= squashfs_xz
-                                      orelse Kind =:= squashfs_zstd),
-                                     not is_map_key(out, Outcome) -> none;
+value(#{kind := library}, #{library := Bytes}) -> {ok, Bytes};
+value(#{kind := library}, _) -> none;
+value(_, #{library := _}) -> none;
 value(#{kind := size}, #{size := Size}) -> {ok, Size};
+value(#{kind := vm}, #{vm := {Vm, _}}) -> {ok, filelib:file_size(Vm)};
+value(#{kind := vm_symbols}, #{vm := {Vm, Symbols}}) -> with_symbols(Vm, Symbols);
+value(#{kind := Kind}, Outcome) when (Kind =:= size orelse Kind =:= squashfs_xz
+                                      orelse Kind =:= squashfs_zstd orelse Kind =:= vm
+                                      orelse Kind =:= vm_symbols),
+                                     not is_map_key(out, Outcome) -> none;
 value(#{kind := squashfs_xz}, Outcome) -> squashfs("xz", Outcome);
 value(#{kind := squashfs_zstd}, Outcome) -> squashfs("zstd", Outcome);
 value(#{kind := first_line}, Outcome) -> milliseconds(found(first_line, Outcome));
@@ -194,6 +237,14 @@ work(_, _) -> {error, "the program ended before whittle read its CPU time and co
 
 per_minute({ok, Number}, #{watched := Milliseconds}) -> {ok, Number * 60_000 / Milliseconds};
 per_minute({error, _} = Error, _) -> Error.
+
+%% The linker keeps the symbols of a VM in a file of their own. In the VM they would take the same
+%% bytes, and the headers of two sections.
+with_symbols(Vm, Symbols) ->
+    case whittle_pack:symbols_size(Symbols) of
+        {ok, Bytes} -> {ok, filelib:file_size(Vm) + Bytes};
+        {error, Reason} -> {error, whittle_pack:format_error(Reason)}
+    end.
 
 squashfs(Compression, #{out := Out, directory := Directory}) ->
     Image = filename:join(Directory, "image." ++ Compression),

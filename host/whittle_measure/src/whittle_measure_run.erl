@@ -19,7 +19,7 @@
                | {failed, map(), unicode:chardata()}.
 
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
-                | {squashfs, unicode:chardata()}.
+                | {no_tool, atom(), string(), unicode:chardata()}.
 
 %% The milliseconds between two readings of memory, and the fewest readings in a duration.
 -define(INTERVAL, 1000).
@@ -27,11 +27,17 @@
 
 %% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
 %% whose program cannot be built ends the study; a program that fails under a setting is a result.
+%%
+%% Everything that would end the study is checked first, as far as that needs no build.
 -spec run(whittle_measure_study:study(), options()) -> {ok, file:filename()} | {error, reason()}.
 run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
-    steps([fun(_) -> make_dir(filename:join(Dir, "builds")) end,
+    steps([fun(_) -> whittle_measure_samples:check(Dir, maps:get(resume, Options, false),
+                                                   digest(Study)) end,
+           fun(_) -> check_tools(Study) end,
+           fun(_) -> check_builds(Cells, Study) end,
+           fun(_) -> make_dir(filename:join(Dir, "builds")) end,
            fun(_) -> prepare(Cells, Study, Dir, Tell) end,
            fun(Prepared) ->
                    steps([fun(_) -> log(Study, Prepared, Options) end,
@@ -43,6 +49,18 @@ run(Study, #{dir := Dir} = Options) ->
                           end])
            end]).
 
+check_tools(#{responses := Responses}) ->
+    case [{no_tool, Name, Program, Remedy}
+          || #{name := Name} = Response <- Responses,
+             {Program, Remedy} <- [whittle_measure_response:lacks(Response)]] of
+        [] -> ok;
+        [Error | _] -> {error, Error}
+    end.
+
+check_builds(Cells, #{base := Base}) ->
+    steps([fun(_) -> whittle_measure_subject:check(Build, Base) end
+           || Build <- whittle_measure_subject:builds(Cells)]).
+
 make_dir(Dir) ->
     case filelib:ensure_path(Dir) of
         ok -> ok;
@@ -53,17 +71,22 @@ make_dir(Dir) ->
 prepare(Cells, #{base := Base}, Dir, Tell) ->
     Builds = whittle_measure_subject:builds(Cells),
     Count = length(Builds),
-    steps([fun(_) -> {ok, #{}} end
-           | [fun(Before) ->
-                      #{program := #{name := Name}} = Build,
-                      Tell({build, Index, Count, Name}),
-                      Outputs = filename:join(Dir, "builds"),
-                      TellMake = fun(Event) -> Tell({make, Event}) end,
-                      case whittle_measure_subject:prepare(Build, Base, Outputs, TellMake) of
-                          {ok, Prepared} -> {ok, Before#{Build => Prepared}};
-                          {error, _} = Error -> Error
-                      end
-              end || {Index, Build} <- lists:enumerate(Builds)]]).
+    Outputs = filename:join(Dir, "builds"),
+    TellMake = fun(Event) -> Tell({make, Event}) end,
+    Each = steps([fun(_) -> {ok, {#{}, none}} end
+                  | [fun({Before, Shared}) ->
+                             #{program := #{name := Name}} = Build,
+                             Tell({build, Index, Count, Name}),
+                             case whittle_measure_subject:prepare(Build, Base, Outputs, TellMake,
+                                                                  Shared) of
+                                 {ok, {Made, New}} -> {ok, {Before#{Build => Made}, New}};
+                                 {error, _} = Error -> Error
+                             end
+                     end || {Index, Build} <- lists:enumerate(Builds)]]),
+    case Each of
+        {ok, {Prepared, _}} -> {ok, Prepared};
+        {error, _} -> Each
+    end.
 
 log(Study, Prepared, #{dir := Dir} = Options) ->
     Facts = facts(Study, Prepared),
@@ -82,32 +105,66 @@ log(Study, Prepared, #{dir := Dir} = Options) ->
 
 %% The inputs are the study itself and the digest of each program.
 facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
-    Given = maps:without([base, file], Study),
     #{study => unicode:characters_to_binary(Name), title => unicode:characters_to_binary(Title),
       term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
       seed => Seed, machine => whittle_measure_machine:facts(),
       otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
       inputs => maps:from_list(
-                  [{<<"the study">>, digest(term_to_binary(Given, [deterministic]))}
+                  [{<<"the study">>, digest(Study)}
                    | [{unicode:characters_to_binary(filename:basename(File)),
                        case Each of
                            #{sha256 := Sum} when is_binary(Sum) -> Sum;
-                           _ -> digest(unicode:characters_to_binary(File))
+                           _ -> hash(unicode:characters_to_binary(File))
                        end} || #{program := File} = Each <- maps:values(Prepared)]])}.
 
-digest(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+digest(Study) -> hash(term_to_binary(maps:without([base, file], Study), [deterministic])).
 
-%% Runs what no sample has yet.
+hash(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+
+%% Measures what no sample has yet: first the builds, then the runs.
 measure(Cells, Before, Study, Prepared, Context) ->
+    steps([fun(_) -> measure_builds(Cells, Before, Study, Prepared, Context) end,
+           fun(_) -> measure_runs(Cells, Before, Study, Prepared, Context) end]).
+
+%% Takes the exact responses once from each build. The sample names the cells that share the build.
+measure_builds(Cells, Before, #{responses := Responses} = Study, Prepared, Context) ->
+    Exact = Study#{responses := [Each || Each <- Responses,
+                                         whittle_measure_response:is_exact(Each)]},
+    Done = [Of || #{<<"block">> := <<"build">>, <<"cells">> := Of} <- Before],
+    ByBuild = maps:groups_from_list(fun whittle_measure_subject:build/1, Cells),
+    steps([fun(_) -> measure_build(Of, maps:get(Build, Prepared), Exact, Context) end
+           || {Build, Of} <- lists:sort(maps:to_list(ByBuild)),
+              not lists:member([key(Cell) || Cell <- Of], Done)]).
+
+measure_build([First | _] = Cells, Made, Study, #{log := Log} = Context) ->
+    case taken(First, static(Made), Study, Context) of
+        #{values := Values, failed := Failed}
+          when map_size(Values) =:= 0, map_size(Failed) =:= 0 -> ok;
+        Taken ->
+            whittle_measure_samples:append(Log, Taken#{block => build,
+                                                       cells => [key(Cell) || Cell <- Cells],
+                                                       at => erlang:system_time(millisecond)})
+    end.
+
+measure_runs(Cells, Before, #{responses := Responses} = Study, Prepared,
+             #{dir := Dir} = Context) ->
+    %% A study of builds alone has nothing to run.
+    Varying = [Each || Each <- Responses, not whittle_measure_response:is_exact(Each)],
+    Measured = [Cell || #{program := Program} = Cell <- Cells,
+                        lists:any(fun(Each) -> whittle_measure_response:applies(Each, Program) end,
+                                  Varying)],
     Done = maps:from_keys([{Block, Cell} || #{<<"block">> := Block, <<"cell">> := Cell} <- Before],
                           []),
-    Runs = whittle_measure_order:runs(Study, Cells),
-    Todo = [Run || #{block := Block, cell := Cell} = Run <- Runs,
+    Todo = [Run || #{block := Block, cell := Cell} = Run
+                       <- whittle_measure_order:runs(Study, Measured),
                    not is_map_key({Block, key(Cell)}, Done)],
-    all(Todo, 1, length(Todo), erlang:monotonic_time(second), Study, Prepared, Context).
+    case all(Todo, 1, length(Todo), erlang:monotonic_time(second),
+             Study#{responses := Varying}, Prepared, Context) of
+        ok -> {ok, Dir};
+        {error, _} = Error -> Error
+    end.
 
-all([], _, _, _, _, _, #{dir := Dir}) ->
-    {ok, Dir};
+all([], _, _, _, _, _, _) -> ok;
 all([#{cell := Cell} = Run | Rest], Index, Count, Start, Study, Prepared,
     #{log := Log, tell := Tell} = Context) ->
     Tell({run, Index, Count, whittle_measure_study:key(Cell),
@@ -129,8 +186,8 @@ key(Cell) ->
     maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
                     || {Name, Level} <- maps:to_list(whittle_measure_study:key(Cell))]).
 
-sample(#{block := Block, position := Position, cell := Cell}, #{responses := Responses} = Study,
-       Prepared, #{dir := Dir, tell := Tell}) ->
+sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
+       #{tell := Tell} = Context) ->
     Pace = whittle_measure_machine:pace(),
     Before = whittle_measure_machine:look(),
     Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study),
@@ -139,28 +196,37 @@ sample(#{block := Block, position := Position, cell := Cell}, #{responses := Res
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
     case Outcome of
         {ok, Seen} ->
-            Values = [{atom_to_binary(Name),
-                       whittle_measure_response:value(Response, Seen#{directory => Dir})}
-                      || #{name := Name} = Response <- Responses],
-            [Tell({failed, whittle_measure_study:key(Cell), Line}) || {_, {error, Line}} <- Values],
-            Common#{values => maps:from_list([{Name, Value} || {Name, {ok, Value}} <- Values]),
-                    failed => maps:from_list([{Name, unicode:characters_to_binary(Line)}
-                                              || {Name, {error, Line}} <- Values]),
-                    curve => [[At div 1000, Rss, Pss, Anonymous]
-                              || {At, #{rss := Rss, pss := Pss, anonymous := Anonymous}}
-                                     <- maps:get(memory, Seen, [])]};
+            Taken = taken(Cell, Seen, Study, Context),
+            maps:merge(Common, Taken#{curve => curve(Seen)});
         {error, Reason} ->
             Line = unicode:characters_to_binary(whittle_measure_observe:format_error(Reason)),
             Tell({failed, whittle_measure_study:key(Cell), Line}),
             Common#{values => #{}, failed => #{run => Line}, curve => []}
     end.
 
+curve(Seen) ->
+    [[At div 1000, Rss, Pss, Anonymous]
+     || {At, #{rss := Rss, pss := Pss, anonymous := Anonymous}} <- maps:get(memory, Seen, [])].
+
+%% Takes the numbers of the responses from an outcome.
+taken(#{program := Program} = Cell, Seen, #{responses := Responses}, #{dir := Dir, tell := Tell}) ->
+    Values = [{atom_to_binary(Name),
+               whittle_measure_response:value(Response, Seen#{directory => Dir})}
+              || #{name := Name} = Response <- Responses,
+                 whittle_measure_response:applies(Response, Program)],
+    [Tell({failed, whittle_measure_study:key(Cell), Line}) || {_, {error, Line}} <- Values],
+    #{values => maps:from_list([{Name, Value} || {Name, {ok, Value}} <- Values]),
+      failed => maps:from_list([{Name, unicode:characters_to_binary(Line)}
+                                || {Name, {error, Line}} <- Values])}.
+
+static(Made) -> maps:with([out, size, vm, library], Made).
+
 cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
 cpu(_) -> 0.
 
 %% Runs the program only if a response needs it.
 outcome(Cell, Made, #{responses := Responses, duration := Duration}) ->
-    Static = maps:with([out, size], Made),
+    Static = static(Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->

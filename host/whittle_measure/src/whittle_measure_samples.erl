@@ -6,7 +6,8 @@
 %% @hidden
 -module(whittle_measure_samples).
 
--export([create/2, open/2, read/1, study/1, append/2, close/1]).
+-export([check/3, create/2, open/2, read/1, study/1, append/2, close/1]).
+-export([runs/1, builds/1]).
 -export([format_error/1]).
 
 -export_type([facts/0, sample/0, log/0, error/0]).
@@ -25,18 +26,29 @@
                | {damaged, file:filename(), pos_integer()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
+%% @doc Checks, before anything is built, that create/2 or open/2 will accept a directory. `Digest'
+%% is the study's.
+-spec check(file:filename(), Resume :: boolean(), Digest :: binary()) -> ok | {error, error()}.
+check(Dir, false, _) ->
+    case filelib:is_file(samples(Dir)) of
+        true -> {error, {exists, Dir}};
+        false -> ok
+    end;
+check(Dir, true, Digest) ->
+    case read(Dir) of
+        {ok, #{<<"inputs">> := #{<<"the study">> := Digest}}, _} -> ok;
+        {ok, _, _} -> {error, {changed, [<<"the study">>]}};
+        {error, _} = Error -> Error
+    end.
+
 %% @doc Begins a directory. The error is `exists' if it holds samples.
 -spec create(file:filename(), facts()) -> {ok, log()} | {error, error()}.
 create(Dir, Facts) ->
-    case filelib:is_file(samples(Dir)) of
-        true -> {error, {exists, Dir}};
-        false ->
-            whittle_work:steps(
-              [fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
-               fun(_) -> named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n]))
-               end,
-               fun(_) -> append_to(Dir) end])
-    end.
+    whittle_work:steps(
+      [fun(_) -> check(Dir, false, <<>>) end,
+       fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
+       fun(_) -> named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n])) end,
+       fun(_) -> append_to(Dir) end]).
 
 %% @doc Continues a directory. The error is `changed', with the names of the facts that differ.
 -spec open(file:filename(), facts()) -> {ok, log(), [sample()]} | {error, error()}.
@@ -77,6 +89,15 @@ read(Dir) ->
 study(#{<<"term">> := Text}) ->
     {ok, [Study]} = whittle_term:parse(Text),
     Study.
+
+%% @doc Keeps the samples of runs that count, without those that warmed up.
+-spec runs([sample()]) -> [sample()].
+runs(Samples) ->
+    [Sample || #{<<"block">> := Block} = Sample <- Samples, is_integer(Block), Block > 0].
+
+%% @doc Keeps the samples of builds.
+-spec builds([sample()]) -> [sample()].
+builds(Samples) -> [Sample || #{<<"block">> := <<"build">>} = Sample <- Samples].
 
 %% A last line without its end was cut.
 decoded_lines(Bytes) ->

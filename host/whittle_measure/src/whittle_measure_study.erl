@@ -6,10 +6,10 @@
 %% @hidden
 -module(whittle_measure_study).
 
--export([shipped/0, root/0, read/1, only/2, cells/1, baseline/2, key/1]).
+-export([shipped/0, root/0, read/1, only/2, of_program/2, cells/1, baseline/2, key/1]).
 -export([format_error/1]).
 
--export_type([study/0, program/0, factor/0, level/0, cell/0, error/0]).
+-export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
 
 -type study() ::
         #{name := string(),
@@ -24,7 +24,8 @@
           blocks := pos_integer(),
           warmup := non_neg_integer(),            % blocks that run first and are not analyzed
           seed := integer(),
-          duration := pos_integer()}.             % seconds; programs that do not end stop then
+          duration := pos_integer(),              % seconds; programs that do not end stop then
+          references := [cited()]}.
 
 -type program() ::
         #{name := atom(),
@@ -33,6 +34,9 @@
           arguments => [string()],                % of the program that is built; default: none
           ready => string(),                      % a regular expression for the line that says
                                                   % that the program is ready; default: any line
+          library => [atom(), ...],               % measure these applications of the input as
+                                                  % files, instead of building a program
+          factors => [atom()],                    % default: all factors of the study
           request => map()}.                      % options of its build, for every cell
 
 -type factor() :: #{name := atom(), title => unicode:chardata(), levels := [level(), ...]}.
@@ -42,8 +46,18 @@
           title => unicode:chardata(),
           runner => whittle | stock,              % stock: the `erl' of the same OTP
           request => map(),                       % options of the build (whittle_make:request())
+          library => whittle_measure_library:form(),
           flags => [string()],                    % of the VM, as for `erl'
           environment => [{string(), string()}]}.
+
+%% Numbers of another work, which the table shows beside the measured ones.
+-type cited() ::
+        #{source := unicode:chardata(),
+          program := atom(), response := atom(),
+          levels => #{atom() => atom()},          % the rows; without it, a line below the table
+          values := [number(), ...],
+          unit := unicode:chardata(),             % as the other work gives it
+          note => unicode:chardata()}.
 
 -type cell() :: #{program := program(), levels := #{atom() => level()}}.
 
@@ -110,8 +124,12 @@ check(Map) ->
                     {programs, required, fun programs/2}, {factors, [], fun factors/2},
                     {baseline, #{}, fun plain_map/2}, {responses, required, fun responses/2},
                     {blocks, 5, positive()}, {warmup, 0, from(0)},
-                    {seed, 1, fun whole/2}, {duration, 10, positive()}]),
-    Study#{baseline => full_baseline(Study)}.
+                    {seed, 1, fun whole/2}, {duration, 10, positive()},
+                    {references, [], fun references/2}]),
+    Baseline = full_baseline(Study),
+    ok = check_programs(Study),
+    ok = check_references(Study),
+    Study#{baseline => Baseline}.
 
 fields(Map, Where, Fields) when is_map(Map) ->
     case maps:keys(Map) -- [Name || {Name, _, _} <- Fields] of
@@ -192,12 +210,35 @@ programs(Programs, _) ->
                         fields(Program, "a program",
                                [{name, required, fun name/2}, {input, none, fun text/2},
                                 {command, none, fun texts/2}, {arguments, [], fun texts/2},
-                                {ready, none, fun pattern/2}, {request, #{}, fun request/2}]),
-                    case [input, command] -- maps:keys(Checked) of
-                        [_] -> Checked;
+                                {ready, none, fun pattern/2}, {library, none, fun atoms/2},
+                                {factors, none, fun atoms/2}, {request, #{}, fun request/2}]),
+                    case {[input, command] -- maps:keys(Checked), Checked} of
+                        {[input], #{library := _}} ->
+                            wrong("program ~tp has a library, which needs an input", [Name]);
+                        {[_], _} -> Checked;
                         _ -> wrong("program ~tp needs either an input or a command", [Name])
                     end
             end).
+
+atoms(List, Where) when is_list(List), List =/= [] -> [name(Name, Where) || Name <- List];
+atoms(Other, Where) -> wrong("~ts: ~tP is not a list of names", [Where, Other, 8]).
+
+%% A program without a response would be built for nothing.
+check_programs(#{programs := Programs, factors := Factors, responses := Responses}) ->
+    Known = [Name || #{name := Name} <- Factors],
+    lists:foreach(
+      fun(#{name := Name} = Program) ->
+              case [Factor || Factor <- maps:get(factors, Program, []),
+                              not lists:member(Factor, Known)] of
+                  [] -> ok;
+                  [Unknown | _] ->
+                      wrong("program ~tp names the factor ~tp; the factors are ~ts",
+                            [Name, Unknown, names(Known)])
+              end,
+              lists:any(fun(Response) -> whittle_measure_response:applies(Response, Program) end,
+                        Responses)
+                  orelse wrong("program ~tp has nothing that the responses measure", [Name])
+      end, Programs).
 
 pattern(Text, Where) ->
     case re:compile(text(Text, Where), [unicode]) of
@@ -221,18 +262,23 @@ levels(Levels, _) ->
                     fields(Level, "a level",
                            [{name, required, fun name/2}, {title, none, fun text/2},
                             {runner, whittle, one_of([whittle, stock])},
-                            {request, #{}, fun request/2}, {flags, [], fun texts/2},
+                            {request, #{}, fun request/2}, {library, #{}, fun form/2},
+                            {flags, [], fun texts/2},
                             {environment, [], fun environment/2}])
             end).
 
 %% The study decides the input and the output itself.
 request(Map, Where) when is_map(Map) ->
-    case maps:keys(Map) -- [otp, target, flavor, format, libs, add, natives, includes, attributes,
-                            shake, ca_certs] of
+    case maps:keys(Map) -- [otp, target, flavor, optimize, format, libs, add, natives, includes,
+                            attributes, shake, ca_certs] of
         [] -> Map;
         [Key | _] -> wrong("~ts: ~tp is not an option of a build", [Where, Key])
     end;
 request(Other, Where) -> wrong("~ts: ~tP is not a map", [Where, Other, 8]).
+
+form(Map, Where) ->
+    fields(Map, Where, [{Key, none, one_of(Choices)}
+                        || {Key, Choices} <- whittle_measure_library:choices()]).
 
 environment(List, Where) when is_list(List) ->
     [case Pair of
@@ -249,6 +295,39 @@ responses(Responses, _) ->
                         {error, Line} -> wrong("~ts", [Line])
                     end
             end).
+
+references([], _) -> [];
+references(References, _) when is_list(References) ->
+    [fields(Reference, "a reference",
+            [{source, required, fun text/2}, {program, required, fun name/2},
+             {response, required, fun name/2}, {levels, none, fun plain_map/2},
+             {values, required, fun numbers/2}, {unit, required, fun text/2},
+             {note, none, fun text/2}]) || Reference <- References];
+references(Other, Where) -> wrong("~ts: ~tP is not a list", [Where, Other, 8]).
+
+numbers([_ | _] = List, Where) ->
+    case lists:all(fun is_number/1, List) of
+        true -> List;
+        false -> wrong("~ts: ~tP has something that is not a number", [Where, List, 8])
+    end;
+numbers(Other, Where) -> wrong("~ts: ~tP is not a list of numbers", [Where, Other, 8]).
+
+%% A reference with a wrong name would silently have no place in a table.
+check_references(#{references := References, programs := Programs, responses := Responses,
+                   factors := Factors}) ->
+    Known = fun(Maps) -> [Name || #{name := Name} <- Maps] end,
+    Pairs = [{Factor, Level} || #{name := Factor, levels := Levels} <- Factors,
+                                Level <- Known(Levels)],
+    Wrong = [Name || #{program := Program, response := Response} = Reference <- References,
+                     {Name, Names} <- [{Program, Known(Programs)}, {Response, Known(Responses)}
+                                       | [{Level, Pairs}
+                                          || Level <- maps:to_list(maps:get(levels, Reference,
+                                                                            #{}))]],
+                     not lists:member(Name, Names)],
+    case Wrong of
+        [] -> ok;
+        [First | _] -> wrong("a reference names ~tp, which is not in the study", [First])
+    end.
 
 %% The first level of a factor is its baseline if the study does not name another one.
 full_baseline(#{factors := Factors, baseline := Given}) ->
@@ -306,11 +385,21 @@ kept_baseline(Level, [#{name := First} | _] = Kept) ->
 replaced(#{name := Name} = Factor, Factors) ->
     [case Each of #{name := Name} -> Factor; _ -> Each end || Each <- Factors].
 
-%% @doc Lists the cells: each program with each combination of levels.
+%% @doc Restricts a study to one program, and to the factors of that program.
+-spec of_program(program(), study()) -> study().
+of_program(Program, #{factors := Factors, baseline := Baseline} = Study) ->
+    All = [Name || #{name := Name} <- Factors],
+    Own = maps:get(factors, Program, All),
+    Study#{programs := [Program], factors := [Factor || #{name := Name} = Factor <- Factors,
+                                                        lists:member(Name, Own)],
+           baseline := maps:with(Own, Baseline)}.
+
+%% @doc Lists the cells: each program with each combination of the levels of its factors.
 -spec cells(study()) -> [cell()].
-cells(#{programs := Programs, factors := Factors}) ->
+cells(#{programs := Programs} = Study) ->
     [#{program => Program, levels => maps:from_list(Levels)}
-     || Program <- Programs, Levels <- combinations(Factors)].
+     || Program <- Programs, #{factors := Factors} <- [of_program(Program, Study)],
+        Levels <- combinations(Factors)].
 
 combinations([]) -> [[]];
 combinations([#{name := Name, levels := Levels} | Factors]) ->
@@ -318,7 +407,10 @@ combinations([#{name := Name, levels := Levels} | Factors]) ->
 
 %% @doc Returns the key of the cell that a program's other cells are compared with.
 -spec baseline(atom(), study()) -> map().
-baseline(Program, #{baseline := Baseline}) -> Baseline#{program => Program}.
+baseline(Name, #{programs := Programs} = Study) ->
+    [Program] = [Program || #{name := Of} = Program <- Programs, Of =:= Name],
+    #{baseline := Baseline} = of_program(Program, Study),
+    Baseline#{program => Name}.
 
 %% @doc Returns the names in a cell: its program and its level of each factor.
 -spec key(cell()) -> #{atom() => atom()}.

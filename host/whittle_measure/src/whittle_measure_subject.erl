@@ -7,34 +7,52 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, prepare/4, subject/2]).
+-export([builds/1, build/1, check/2, prepare/5, subject/2]).
 
--export_type([build/0, prepared/0, reason/0]).
+-export_type([build/0, prepared/0, shared/0, reason/0]).
 
 %% An output that several cells may share.
--type build() :: #{program := whittle_measure_study:program(), runner := whittle | stock,
-                   request := map()}.
+-type build() :: #{program := whittle_measure_study:program(),
+                   runner := whittle | stock | library,
+                   request := map(), form => whittle_measure_library:form()}.
 
 -type prepared() :: #{program := file:filename(), arguments := [string()],
                       out => file:filename(), size => pos_integer(),
+                      vm => {file:filename(), file:filename()}, library => pos_integer(),
                       sha256 => binary()}.
+
+%% The files of the latest library, for the next forms of the same files.
+-type shared() :: none | {term(), whittle_measure_library:files()}.
 
 -type reason() :: {make, whittle_make:reason()}
                 | {no_program, string()}
+                | {library, string(), unicode:chardata()}
                 | {stock, string(), unicode:chardata()}.
 
-%% @doc Lists the different builds of cells.
+%% @doc Lists the different builds of cells. Libraries with the same files follow each other,
+%% because prepare/5 shares the files.
 -spec builds([whittle_measure_study:cell()]) -> [build()].
-builds(Cells) -> lists:usort([build(Cell) || Cell <- Cells]).
+builds(Cells) ->
+    [Build || {_, Build} <- lists:usort([{files_of(build(Cell)), build(Cell)} || Cell <- Cells])].
+
+files_of(#{runner := library, program := #{name := Name}} = Build) ->
+    {Name, whittle_measure_library:request(maps:with([request, form], Build))};
+files_of(_) -> none.
 
 %% @doc Returns the build of a cell.
 -spec build(whittle_measure_study:cell()) -> build().
 build(#{program := Program, levels := Levels}) ->
     Requests = [maps:get(request, Program)
                 | [Request || {_, #{request := Request}} <- lists:sort(maps:to_list(Levels))]],
-    Runners = [stock || #{runner := stock} <- maps:values(Levels)],
-    #{program => Program, runner => hd(Runners ++ [whittle]),
-      request => lists:foldl(fun merged/2, #{}, Requests)}.
+    Build = #{program => Program, request => lists:foldl(fun merged/2, #{}, Requests)},
+    case Program of
+        #{library := _} ->
+            Forms = [Form || {_, #{library := Form}} <- lists:sort(maps:to_list(Levels))],
+            Build#{runner => library, form => lists:foldl(fun maps:merge/2, #{}, Forms)};
+        _ ->
+            Runners = [stock || #{runner := stock} <- maps:values(Levels)],
+            Build#{runner => hd(Runners ++ [whittle])}
+    end.
 
 %% Two factors may each set a part of `shake'.
 merged(New, Old) ->
@@ -43,10 +61,54 @@ merged(New, Old) ->
                        (_, _, After) -> After
                     end, Old, New).
 
+%% @doc Finds the mistakes of a build that would stop it, without building anything.
+-spec check(build(), file:filename()) -> ok | {error, reason()}.
+check(#{program := #{command := [Name | _]}}, Base) ->
+    case os:find_executable(in_base(Name, Base)) of
+        false -> {error, {no_program, Name}};
+        _ -> ok
+    end;
+check(#{program := #{input := Input}, request := Request}, Base) ->
+    case whittle_make:check(Request#{input => filename:join(Base, Input)}) of
+        ok -> ok;
+        {error, Reason} -> {error, {make, Reason}}
+    end.
+
 %% @doc Makes the program of a build. Inputs are relative to `Base'. Outputs go into `Dir'. `Tell'
-%% receives the events of the build.
--spec prepare(build(), file:filename(), file:filename(), fun((whittle_make:event()) -> term())) ->
-          {ok, prepared()} | {error, reason()}.
+%% receives the events of the build. `Shared' comes from the build before.
+-spec prepare(build(), file:filename(), file:filename(), fun((whittle_make:event()) -> term()),
+              shared()) -> {ok, {prepared(), shared()}} | {error, reason()}.
+prepare(#{runner := library} = Build, Base, Dir, Tell, Shared) ->
+    steps([fun(_) -> files(Build, Base, Tell, Shared) end,
+           fun({_, Files} = New) ->
+                   Name = name(Build),
+                   case whittle_measure_library:size(maps:get(form, Build), Files,
+                                                     filename:join(Dir, Name)) of
+                       {ok, #{size := Size, sha256 := Sum}} ->
+                           {ok, {#{program => Name, arguments => [], library => Size,
+                                   sha256 => Sum}, New}};
+                       {error, Line} -> {error, {library, Name, Line}}
+                   end
+           end]);
+prepare(Build, Base, Dir, Tell, _) ->
+    case prepare(Build, Base, Dir, Tell) of
+        {ok, Prepared} -> {ok, {Prepared, none}};
+        {error, _} = Error -> Error
+    end.
+
+files(#{program := #{input := Input, library := Names}} = Build, Base, Tell, Shared) ->
+    Request = whittle_measure_library:request(maps:with([request, form], Build)),
+    case Shared of
+        {{Request, Input, Names}, _} -> {ok, Shared};
+        _ ->
+            Taken = maps:without([target, optimize, format, ca_certs], Request),
+            case whittle_make:system(Taken#{input => filename:join(Base, Input), tell => Tell}) of
+                {ok, #{system := System}} ->
+                    {ok, {{Request, Input, Names}, whittle_measure_library:files(Names, System)}};
+                {error, Reason} -> {error, {make, Reason}}
+            end
+    end.
+
 prepare(#{program := #{command := [Name | Arguments]}}, Base, _, _) ->
     case os:find_executable(in_base(Name, Base)) of
         false -> {error, {no_program, Name}};
@@ -57,9 +119,11 @@ prepare(#{program := #{input := Input} = Program, runner := whittle, request := 
     Out = filename:join(Dir, name(Build)),
     case whittle_make:make(Request#{input => filename:join(Base, Input), out => Out,
                                     tell => Tell}) of
-        {ok, #{size := Size, sha256 := Sum}} ->
+        {ok, #{size := Size, sha256 := Sum,
+               runtime := #{executable := Vm, symbols := Symbols}}} ->
             {ok, #{program => filename:absname(Out), arguments => maps:get(arguments, Program),
-                   out => filename:absname(Out), size => Size, sha256 => Sum}};
+                   out => filename:absname(Out), size => Size, sha256 => Sum,
+                   vm => {Vm, Symbols}}};
         {error, Reason} ->
             {error, {make, Reason}}
     end;

@@ -2,39 +2,81 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/1, json/1, value/2, interval/2, comparison/1, verdict/1, levels/1]).
+-export([rows/2, notes/2, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
+         varied/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
-%% `whittle_table'. The unit is in the head.
--spec rows(map()) -> [[unicode:chardata() | integer()]].
-rows(#{response := Response, rows := Rows, effects := Effects}) ->
+%% `whittle_table'. The unit is in the head. References of the study have a column of their own.
+-spec rows(map(), [whittle_measure_study:cited()]) -> [[unicode:chardata() | integer()]].
+rows(#{response := Response, rows := Rows, effects := Effects} = Result, All) ->
     Unit = whittle_measure_response:unit(Response),
-    [[[atom_to_list(maps:get(name, Response)), ", ", unit(Unit)], "median", "95 % interval",
-      "against the baseline", "verdict"]
-     | [row(Row, Unit) || Row <- Rows]]
-        ++ [[effect(Of), "", "", comparison(Effect), verdict(Effect)]
+    References = [Reference || #{levels := _} = Reference <- references(Result, All)],
+    Beside = fun(Cell) -> [Cell || References =/= []] end,
+    Name = [atom_to_list(maps:get(name, Response)), ", ", unit(Unit)],
+    Head = case whittle_measure_response:is_exact(Response) of
+               true -> [Name, "exact", "against the baseline", "verdict"];
+               false -> [Name, "median", "95 % interval", "against the baseline", "verdict"]
+           end,
+    Empty = lists:duplicate(length(Head) - 3, ""),
+    [Head ++ Beside("reference")
+     | [row(Short, Unit, length(Head)) ++ Beside(beside(Row, References))
+        || {Short, Row} <- lists:zip(varied(Rows), Rows)]]
+        ++ [[effect(Of) | Empty] ++ [comparison(Effect), verdict(Effect)] ++ Beside("")
             || #{changed := Of, effect := Effect} <- Effects].
 
+%% @doc Returns the lines below that table: the sources of the references, and references that stand
+%% in no row.
+-spec notes(map(), [whittle_measure_study:cited()]) -> [unicode:chardata()].
+notes(Result, All) ->
+    References = references(Result, All),
+    [["reference: ", Source] || Source <- unique([Source || #{source := Source, levels := _}
+                                                                <- References])]
+        ++ [["reference: ", lists:join("; ", [number(Value) || Value <- Values]), $\s, Unit, ": ",
+             Source] || #{source := Source, values := Values, unit := Unit} = Reference
+                            <- References, not is_map_key(levels, Reference)]
+        ++ unique([Note || #{note := Note} <- References]).
+
+references(#{response := #{name := Response}, program := Program}, All) ->
+    [Reference || #{response := OfResponse, program := OfProgram} = Reference <- All,
+                  OfResponse =:= Response, OfProgram =:= Program].
+
+unique([]) -> [];
+unique([First | Rest]) -> [First | unique([Each || Each <- Rest, Each =/= First])].
+
+beside(#{levels := Levels}, References) ->
+    lists:join("; ", [[lists:join("; ", [number(Value) || Value <- Values]), $\s, Unit]
+                      || #{levels := Of, values := Values, unit := Unit} <- References,
+                         maps:with(maps:keys(Of), Levels) =:= Of]).
+
+number(Value) when is_integer(Value) -> whittle_number:text(Value);
+number(Value) -> io_lib:format("~g", [Value]).
+
 %% @doc Returns one result as data.
--spec json(map()) -> whittle_json:json().
+-spec json(map(), [whittle_measure_study:cited()]) -> whittle_json:json().
 json(#{response := #{name := Name} = Response, program := Program, rows := Rows,
-       effects := Effects}) ->
-    #{response => Name, program => Program, unit => unicode_text(unit(whittle_measure_response:unit(
+       effects := Effects} = Result, References) ->
+    #{response => Name, program => Program, exact => whittle_measure_response:is_exact(Response),
+      unit => unicode_text(unit(whittle_measure_response:unit(
                                                                          Response))),
-      rows => [maps:map(fun json_value/2, maps:without([interval], Row)) || Row <- Rows],
+      rows => [maps:map(fun json_value/2, Row) || Row <- Rows],
+      references => [maps:map(fun json_value/2, maps:without([program, response], Reference))
+                     || Reference <- references(Result, References)],
       effects => [#{changed => maps:from_list(Of), effect => json_value(effect, Effect)}
                   || #{changed := Of, effect := Effect} <- Effects]}.
 
+json_value(interval, {Low, High}) -> [Low, High];
+json_value(Key, Text) when Key =:= source; Key =:= unit; Key =:= note -> unicode_text(Text);
 json_value(_, #{interval := {Low, High}} = Comparison) -> Comparison#{interval := [Low, High]};
 json_value(_, Value) -> Value.
 
 unicode_text(Text) -> unicode:characters_to_binary(Text).
 
-row(#{levels := Levels, median := Median, interval := Interval, ratio := Ratio} = Row, Unit) ->
-    [levels(Levels), value(Median, Unit), interval(Interval, Unit), comparison(Ratio),
-     [verdict(Ratio), failures(Row)]];
-row(#{levels := Levels} = Row, _) ->
-    [levels(Levels), "-", "-", "-", failures(Row)].
+row(#{levels := Levels, median := Median, ratio := Ratio} = Row, Unit, _) ->
+    [levels(Levels), value(Median, Unit)]
+        ++ [interval(Interval, Unit) || #{interval := Interval} <- [Row]]
+        ++ [comparison(Ratio), [verdict(Ratio), failures(Row)]];
+row(#{levels := Levels} = Row, _, Width) ->
+    [levels(Levels)] ++ lists:duplicate(Width - 2, "-") ++ [failures(Row)].
 
 failures(#{failed := 0}) -> "";
 failures(#{failed := Failed, n := N}) -> io_lib:format(" (~b of ~b failed)", [Failed, Failed + N]).
@@ -45,6 +87,15 @@ levels(Levels) when map_size(Levels) =:= 0 -> "all";
 levels(Levels) ->
     lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                       || {Name, Level} <- lists:sort(maps:to_list(Levels))]).
+
+%% @doc Removes the levels that all rows have in common, as a study with `--only' has them.
+-spec varied([whittle_measure_analysis:row()]) -> [whittle_measure_analysis:row()].
+varied([_] = Rows) -> Rows;
+varied([#{levels := First} | _] = Rows) ->
+    Common = [Name || {Name, Level} <- maps:to_list(First),
+                      lists:all(fun(#{levels := Levels}) -> maps:get(Name, Levels) =:= Level end,
+                                Rows)],
+    [Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row <- Rows].
 
 effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                                                    || {Name, Level} <- Of])].
@@ -71,15 +122,17 @@ interval({Low, High}, Unit) -> [value(Low, Unit), " to ", value(High, Unit)].
 -spec comparison(whittle_measure_analysis:comparison() | baseline) -> unicode:chardata().
 comparison(baseline) -> "1 (baseline)";
 comparison(#{n := 0}) -> "-";
-comparison(#{median := Median, interval := {Same, Same}}) -> io_lib:format("~.3f", [Median]);
-comparison(#{median := Median, interval := {Low, High}}) ->
-    io_lib:format("~.3f (~.3f to ~.3f)", [Median, Low, High]).
+comparison(#{median := Median, interval := {Low, High}}) when Low =/= High ->
+    io_lib:format("~.3f (~.3f to ~.3f)", [Median, Low, High]);
+comparison(#{median := Median}) -> io_lib:format("~.3f", [Median]).
 
 %% @doc Writes the verdict of a comparison in words.
 -spec verdict(whittle_measure_analysis:comparison() | baseline) -> unicode:chardata().
 verdict(baseline) -> "";
 verdict(#{verdict := better}) -> "better";
 verdict(#{verdict := worse}) -> "worse";
+verdict(#{verdict := same}) -> "the same";
+verdict(#{n := 0}) -> "";
 verdict(#{verdict := unknown}) -> "too few blocks for a test";
 verdict(#{verdict := none, detectable := Detectable}) ->
     io_lib:format("no difference; this run could have detected ~.1f %", [100 * (Detectable - 1)]).

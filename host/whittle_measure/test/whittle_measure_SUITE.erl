@@ -5,13 +5,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([whole/1, same_order/1, only/1, resumed/1, changed/1, cut_line/1, exists/1, failing/1,
-         no_program/1, bad_studies/1, shipped/1, compared/1, page/1, full_disk/1,
-         every_error_is_one_line/1]).
+-export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
+         checked_before_builds/1, failing/1, no_program/1, bad_studies/1, shipped/1, compared/1,
+         page/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
-    [whole, same_order, only, resumed, changed, cut_line, exists, failing, no_program, bad_studies,
-     shipped, compared, page, full_disk, every_error_is_one_line].
+    [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
+     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, references,
+     full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -61,6 +62,28 @@ only(Config) ->
                  whittle_measure:study(file(#{}, Config), [{"colour", "red"}])),
     ?assertMatch({error, {no_level, size, "red", [small, medium, large]}},
                  whittle_measure:study(file(#{}, Config), [{"size", "red"}])).
+
+%% A program has the factors that it names, and no effect of another one.
+own_factors(Config) ->
+    Levels = [#{name => Name, environment => [{"SIZE", Value}]}
+              || {Name, Value} <- [{small, "1"}, {large, "3"}]],
+    Other = #{name => color, levels => [#{name => red}, #{name => blue}]},
+    Programs = [(program("echo $((SIZE * 10))"))#{factors => [size]},
+                (program("echo 7"))#{name => q}],
+    {ok, Dir} = measure(#{programs => Programs,
+                          factors => [#{name => size, levels => Levels}, Other]}, Config),
+    {ok, #{results := [#{program := p, rows := Own, effects := []},
+                       #{program := q, rows := All, effects := [_, _, _]}]}} =
+        whittle_measure:results(Dir),
+    ?assertMatch([#{levels := #{size := small} = Small, median := 10.0},
+                  #{levels := #{size := large}, median := 30.0}] when map_size(Small) =:= 1, Own),
+    ?assertEqual(4, length(All)),
+    %% A table does not repeat what all of its rows have in common.
+    {ok, Red} = whittle_measure:study(in("made.study", Config), [{"color", "red"}]),
+    {ok, Less} = whittle_measure:run(Red, #{dir => in("red", Config)}),
+    {ok, Report} = whittle_measure:results(Less),
+    [_, {[_ | Rows], []}] = whittle_measure:tables(Report),
+    ?assertEqual(["size=small", "size=large"], [chars(hd(Row)) || Row <- lists:sublist(Rows, 2)]).
 
 %% A study that was stopped after some runs measures the others, and none twice.
 resumed(Config) ->
@@ -112,6 +135,41 @@ exists(Config) ->
     ?assertEqual({ok, Before}, file:read_file(filename:join(Dir, "samples.jsonl"))),
     ?assertMatch({error, {no_samples, _}}, whittle_measure:results(in("nothing", Config))).
 
+%% Builds take minutes, so nothing is built for a study that cannot run.
+checked_before_builds(Config) ->
+    {ok, Dir} = measure(#{}, Config),
+    Run = fun(Changes, Options) ->
+                  Tell = fun({build, _, _, _} = Event) -> error(Event);
+                            (_) -> ok
+                         end,
+                  whittle_measure:run(study(Changes, Config),
+                                      maps:merge(#{dir => in("new", Config), tell => Tell},
+                                                 Options))
+          end,
+    ?assertMatch({error, {exists, Dir}}, Run(#{}, #{dir => Dir})),
+    ?assertMatch({error, {no_samples, _}}, Run(#{}, #{resume => true})),
+    ?assertMatch({error, {changed, [<<"the study">>]}},
+                 Run(#{title => "other"}, #{dir => Dir, resume => true})),
+    Second = (program("true"))#{name => q, command => ["no-such-program"]},
+    ?assertMatch({error, {no_program, "no-such-program"}},
+                 Run(#{programs => [program("true"), Second]}, #{})),
+    Missing = #{name => q, input => "nowhere"},
+    ?assertMatch({error, {make, _}},
+                 Run(#{programs => [program("true"), Missing]}, #{})),
+    Hello = #{name => hello, input => filename:join(whittle_measure_study:root(),
+                                                    "examples/hello")},
+    ?assertMatch({error, {no_tool, count, "no-such-command", _}},
+                 Run(#{responses => [#{name => count, kind => command, unit => "x",
+                                       command => ["no-such-command"]}]}, #{})),
+    Path = os:getenv("PATH"),
+    os:putenv("PATH", Dir),
+    Error = try Run(#{programs => [Hello], responses => [size, squashfs_xz]}, #{})
+            after os:putenv("PATH", Path)
+            end,
+    ?assertMatch({error, {no_tool, squashfs_xz, "mksquashfs", _}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "not on the PATH: run `tools/setup measure'")),
+    ?assertNot(filelib:is_dir(in("new", Config))).
+
 %% A program that fails under a setting is a result.
 failing(Config) ->
     Script = "test $SIZE = 2 && { echo no memory; exit 7; }; echo $SIZE",
@@ -158,6 +216,19 @@ bad_studies(Config) ->
                   "responses => [size], blocks => 0}.", "0 is not a whole number from 1"},
                  {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
                   "responses => [size], baseline => #{x => y}}.", "x, which is not a factor"},
+                 {bad("name => p, command => [\"true\"]", "size"),
+                  "p has nothing that the responses measure"},
+                 {bad("name => p, command => [\"true\"], factors => [x]", "run_time"),
+                  "names the factor x"},
+                 {bad("name => p, command => [\"true\"], library => [kernel]", "run_time"),
+                  "has a library, which needs an input"},
+                 {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
+                  "responses => [run_time], references => [#{source => \"s\", program => p, "
+                  "response => size, values => [1], unit => \"kB\"}]}.",
+                  "a reference names size, which is not in the study"},
+                 {"#{title => \"t\", programs => [#{name => p, input => \"x\"}], "
+                  "responses => [size], factors => [#{name => f, levels => [#{name => l, "
+                  "library => #{stream => lzma}}]}]}.", "lzma is not one of none, zstd"},
                  {"#{title => \"t\", programs => [#{name => p, input => \"x\", "
                   "request => #{out => \"x\"}}], responses => [size]}.",
                   "out is not an option of a build"}]].
@@ -195,9 +266,31 @@ page(Config) ->
                  binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
-    ?assertMatch([[_ | _]], whittle_measure:tables(Report)),
+    ?assertMatch([{[_ | _], []}], whittle_measure:tables(Report)),
+    ?assertMatch([_], binary:matches(Html, <<"<h2>number of p</h2>">>)),
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
     ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
+
+%% Numbers of another work stand beside the rows that they belong to, and others below the table.
+references(Config) ->
+    Source = "a work <of 2011>",
+    Of = #{source => Source, program => p, response => number, unit => "kB"},
+    {ok, Dir} = measure(#{references => [Of#{levels => #{size => medium}, values => [1792]},
+                                         Of#{values => [2296, 12.5], note => "in any order"}]},
+                        Config),
+    {ok, #{page := Page} = Report} = whittle_measure:report(Dir),
+    [{[Head | Rows], Notes}] = whittle_measure:tables(Report),
+    ?assertEqual("reference", lists:last(Head)),
+    ?assertEqual(["", "1,792 kB", ""], [chars(lists:last(Row)) || Row <- Rows]),
+    ?assertEqual(["reference: a work <of 2011>", "reference: 2,296; 12.5000 kB: a work <of 2011>",
+                  "in any order"], [chars(Note) || Note <- Notes]),
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch({_, _}, binary:match(Html, <<"<td>1,792 kB</td>">>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<p>reference: a work &lt;of 2011&gt;</p>">>)),
+    Json = jiffy:decode(whittle_json:encode(whittle_measure:json(Report)), [return_maps]),
+    ?assertMatch(#{<<"results">> := [#{<<"exact">> := false,
+                                       <<"references">> := [#{<<"values">> := [1792]}, #{}],
+                                       <<"rows">> := [#{<<"interval">> := [_, _]} | _]}]}, Json).
 
 %% The sample that does not fit ends the study with an error.
 full_disk(_) ->
@@ -211,7 +304,8 @@ every_error_is_one_line(_) ->
               {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
               {exists, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]}, {damaged, "f", 2},
               {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
-              {stock, "x", <<"no">>}, {different_studies, "a", "b"},
+              {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
+              {library, "x", "y"}, {different_studies, "a", "b"},
               {make, {input_is_output, "x"}}],
     [begin
          Line = chars(whittle_measure:format_error(Error)),

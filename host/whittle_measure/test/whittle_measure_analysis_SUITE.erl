@@ -5,9 +5,10 @@
 
 -export([all/0]).
 -export([ratios/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1, noise/1,
-         more_is_better/1]).
+         more_is_better/1, exact/1]).
 
-all() -> [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better].
+all() ->
+    [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better, exact].
 
 %% Blocks differ by far more than the cells, and the ratios are found all the same.
 ratios(_) ->
@@ -68,6 +69,31 @@ more_is_better(_) ->
     #{rows := Rows} = result(#{responses => [Response]}, Samples),
     ?assertMatch([#{}, #{ratio := #{verdict := better}}], of_b(one, Rows)).
 
+%% A size needs one sample for all cells of a build, and no test. Samples of runs do not count.
+exact(_) ->
+    Cell = fun(A, B) -> #{<<"program">> => <<"p">>, <<"a">> => A, <<"b">> => B} end,
+    Build = fun(A, Value) ->
+                    #{<<"block">> => <<"build">>, <<"failed">> => #{},
+                      <<"cells">> => [Cell(A, B) || B <- [<<"one">>, <<"two">>]],
+                      <<"values">> => #{<<"size">> => Value}}
+            end,
+    Runs = [Sample#{<<"values">> => #{<<"size">> => 7}}
+            || Sample <- samples(3, fun(_, _) -> 1.0 end)],
+    #{rows := Rows, effects := Effects} =
+        result(#{responses => [#{name => size, kind => size}],
+                 programs => [#{name => p, input => "x"}]},
+               [Build(<<"old">>, 1000), Build(<<"new">>, 750) | Runs]),
+    ?assertMatch([#{median := 1000.0, n := 1, ratio := baseline},
+                  #{median := 750.0, n := 1, ratio := #{verdict := better}}], of_b(one, Rows)),
+    [?assertEqual([], [Key || Key <- [interval, p, detectable], is_map_key(Key, Of)])
+     || #{ratio := Ratio} = Row <- Rows, Of <- [Row | [Ratio || is_map(Ratio)]]],
+    [_, #{ratio := #{median := Ratio}}] = of_b(two, Rows),
+    ?assert(abs(Ratio - 0.75) < 1.0e-9),
+    #{median := A, verdict := better} = effect([{a, new}], Effects),
+    ?assert(abs(A - 0.75) < 1.0e-9),
+    ?assertMatch(#{verdict := same}, effect([{b, two}], Effects)),
+    ?assertMatch(#{verdict := same}, effect([{a, new}, {b, two}], Effects)).
+
 noise(_) ->
     Samples = samples(8, fun(_, _) -> 1.0 end),
     ?assertMatch(#{verdict := quiet}, whittle_measure_analysis:noise(Samples)),
@@ -84,7 +110,7 @@ level(<<"new">>, _, New) -> New;
 level(_, Old, _) -> Old.
 
 study(Changes) ->
-    maps:merge(#{programs => [#{name => p}],
+    maps:merge(#{programs => [#{name => p}], references => [],
                  factors => [#{name => a, levels => [#{name => old}, #{name => new}]},
                              #{name => b, levels => [#{name => one}, #{name => two}]}],
                  baseline => #{a => old, b => one},

@@ -9,7 +9,7 @@
 %% The layout follows chapters 4 and 5 of the System V ABI and `elf(5)'.
 -module(whittle_elf).
 
--export([attach/2, pack/1, loaded_size/1]).
+-export([attach/2, pack/1, loaded_size/1, symbols_size/1]).
 
 -export_type([error/0]).
 
@@ -33,6 +33,7 @@
 -define(PT_LOAD, 1).
 -define(PT_NOTE, 4).
 -define(PF_R, 4).
+-define(SHT_SYMTAB, 2).
 -define(SHT_NOBITS, 8).
 -define(PAGE, 4096).
 
@@ -79,6 +80,43 @@ loaded_size(File) ->
                                                     filesz := Size} <- Phdrs]])};
         Error -> Error
     end.
+
+%% @doc Measures the table of symbols and its names. It is 0 for a stripped file.
+-spec symbols_size(binary()) -> {ok, non_neg_integer()} | {error, error()}.
+symbols_size(File) ->
+    case read(File) of
+        {ok, Elf} ->
+            Sections = sections(File, Elf),
+            {ok, lists:sum([Size + lists:nth(Link + 1, Sizes)
+                            || Sizes <- [[Each || #{size := Each} <- Sections]],
+                               #{type := ?SHT_SYMTAB, size := Size, link := Link} <- Sections,
+                               Link < length(Sizes)])};
+        Error -> Error
+    end.
+
+sections(File, #elf{width = Width, endian = Endian}) ->
+    Bytes = Width div 8,
+    TableAt = 24 + 2 * Bytes,
+    case File of
+        <<_:TableAt/binary, Table:Bytes/binary, _:10/binary, SizeField:2/binary,
+          CountField:2/binary, _/binary>> ->
+            [Start, Size, Count] = [int(Endian, Field)
+                                    || Field <- [Table, SizeField, CountField]],
+            case File of
+                <<_:Start/binary, Headers:(Size * Count)/binary, _/binary>>
+                  when Start > 0, Size >= 16 + 6 * Bytes ->
+                    [section(Header, Bytes, Endian) || <<Header:Size/binary>> <= Headers];
+                _ -> []
+            end;
+        _ -> []
+    end.
+
+%% The fields are name, type, flags, address, offset, size, link.
+section(Header, Bytes, Endian) ->
+    Skipped = 3 * Bytes,
+    <<_:4/binary, Type:4/binary, _:Skipped/binary, Size:Bytes/binary, Link:4/binary, _/binary>> =
+        Header,
+    #{type => int(Endian, Type), size => int(Endian, Size), link => int(Endian, Link)}.
 
 %% Placing
 

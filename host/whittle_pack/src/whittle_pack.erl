@@ -7,7 +7,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([check_output/2, write/4, check_beside/1, write_beside/2]).
--export([read/1, parts/1, target/1, read_file/2, loaded_size/1]).
+-export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
 
 -export_type([options/0, beside/0, contents/0, error/0]).
@@ -156,6 +156,12 @@ loaded_size(File) ->
                        Result -> about(File, Result)
                    end
            end]).
+
+%% @doc Measures the table of symbols and its names in an ELF file.
+-spec symbols_size(file:filename_all()) -> {ok, non_neg_integer()} | {error, error()}.
+symbols_size(File) ->
+    steps([fun(_) -> read_bytes(File) end,
+           fun(Bytes) -> about(File, whittle_elf:symbols_size(Bytes)) end]).
 
 %% @doc Formats an error as one line that ends with the next step.
 -spec format_error(error()) -> unicode:chardata().

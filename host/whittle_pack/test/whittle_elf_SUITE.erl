@@ -3,7 +3,8 @@
 
 -export([all/0]).
 -export([real/1, stripped/1, large_pages/1, made_up/1, cut_anywhere/1, any_bytes/1,
-         no_note/1, other_note_first/1, no_room/1, constants_like_a_pack/1, loaded_size/1, sum/1]).
+         no_note/1, other_note_first/1, no_room/1, constants_like_a_pack/1, loaded_size/1,
+         symbols_size/1, sum/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -12,7 +13,7 @@
 
 all() ->
     [real, stripped, large_pages, made_up, cut_anywhere, any_bytes, no_note,
-     other_note_first, no_room, constants_like_a_pack, loaded_size, sum].
+     other_note_first, no_room, constants_like_a_pack, loaded_size, symbols_size, sum].
 
 %% Real files: the kernel loads them, and the program sees its pack.
 
@@ -164,6 +165,21 @@ loaded_size(Config) ->
     {Debug, Loaded} = Size("musl-gcc -static -g"),
     ?assert(Loaded < Stripped andalso Stripped < Loaded + 2048 andalso Stripped < Debug),
     ?assertEqual({error, {elf_foreign, <<"text">>}}, whittle_elf:loaded_size(<<"text">>)).
+
+%% A strip that keeps nothing but the symbols removes the rest of a file with debug information.
+symbols_size(Config) ->
+    Dir = ?config(priv_dir, Config),
+    Read = fun(Compiler) ->
+                   {ok, Bytes} = file:read_file(pack_samples:probe(Compiler, Dir)),
+                   Bytes
+           end,
+    Stripped = Read("musl-gcc -static -s"),
+    Plain = Read("musl-gcc -static -Wl,--strip-debug"),
+    ?assertEqual({ok, 0}, whittle_elf:symbols_size(Stripped)),
+    {ok, Symbols} = whittle_elf:symbols_size(Plain),
+    Difference = byte_size(Plain) - byte_size(Stripped),
+    ?assert(Symbols > 1000 andalso Symbols =< Difference andalso Difference < Symbols + 512),
+    ?assertEqual({error, {elf_foreign, <<"text">>}}, whittle_elf:symbols_size(<<"text">>)).
 
 %% Generated ELF files
 

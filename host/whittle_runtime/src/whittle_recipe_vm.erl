@@ -95,7 +95,8 @@ erts(Target, Flavor, Source, Patches) ->
            %% Do not configure lib/: the recipe builds nothing there.
            ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
-                             ?KERNEL_HEADERS | cflags(Target, Flavor)] ++ lto(Flavor))
+                             ?KERNEL_HEADERS | cflags(Target, level(Target, Flavor))]
+                    ++ lto(Flavor))
            ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavor =:= speed]
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
                "export LDFLAGS=\"$LDFLAGS -L$WORK/terminfo/lib\""]
@@ -108,10 +109,11 @@ erts(Target, Flavor, Source, Patches) ->
                " --without-odbc --enable-builtin-zlib --enable-builtin-zstd"
                " --disable-dynamic-ssl-lib --disable-sctp"
                " --enable-deterministic-build"
-               ++ words(Extra),
-               "for object in" ++ words(?HOT) ++ "; do"
+               ++ words(Extra)]
+           ++ ["for object in" ++ words(?HOT) ++ "; do"
                " printf '$(OBJDIR)/%s.o: CFLAGS += -O2\\n' \"$object\";"
-               " done >> \"erts/emulator/" ++ Triple ++ "/Makefile\""]},
+               " done >> \"erts/emulator/" ++ Triple ++ "/Makefile\""
+               || not is_map_key(optimize, Target)]},
      #{name => "compile", seconds => 90, lines => 330,
        script =>
            ["cd src", Top,
@@ -154,7 +156,7 @@ link(Target, {Release, Flavor}, AllNatives, Linkage) ->
               {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
-        ++ [?KERNEL_HEADERS | cflags(Target, Flavor)],
+        ++ [?KERNEL_HEADERS | cflags(Target, level(Target, Flavor))],
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
@@ -212,6 +214,10 @@ needs_openssl(Natives, Brought) ->
 -spec needs_ssl([whittle_runtime:native()]) -> boolean().
 needs_ssl(Brought) ->
     lists:any(fun(#{libs := Libs}) -> lists:member(ssl, Libs) end, Brought).
+
+%% One level for all files of ERTS, or the flavor's own mix.
+level(#{optimize := Level}, _) -> Level;
+level(_, Flavor) -> Flavor.
 
 linkage(static) -> "-static";
 linkage(dynamic) -> "-rdynamic".

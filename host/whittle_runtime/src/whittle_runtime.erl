@@ -15,7 +15,7 @@
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
 
--export_type([spec/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
+-export_type([spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, reason/0]).
 
 -type spec() ::
@@ -23,8 +23,13 @@
           otp := string(),              % an OTP release: "29"
           flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
+          optimize => mix | level(),    % default: mix, the flavor's own levels
           linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
+
+%% The compiler's level of optimization (`-O2' and so on) for all files of ERTS and the launcher. It
+%% is for measurements: the mix of a flavor is smaller or faster.
+-type level() :: o2 | o3 | os | oz.
 
 -type options() ::
         #{cache => file:filename(),     % default: see whittle_cache_dir:root/1

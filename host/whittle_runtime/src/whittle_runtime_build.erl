@@ -11,6 +11,8 @@
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
+%% The levels of optimization. `mix' is the flavor's own.
+-define(LEVELS, [mix, o2, o3, os, oz]).
 %% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").
 
@@ -93,10 +95,19 @@ runtime(Spec0, Options) ->
            fun(Target) -> libraries(Target, Spec, Options) end,
            fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
 
-target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives}) ->
+target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} = Spec) ->
+    Level = maps:get(optimize, Spec, mix),
     steps([fun(_) -> whittle_source:supported(erlang, Release) end,
+           fun(_) -> is_level(Level) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
+           fun(Target) -> fits(Target, Flavor, Release, Natives) end,
+           fun(Target) -> {ok, whittle_target:optimized(Target, Level)} end]).
+
+is_level(Level) ->
+    case lists:member(Level, ?LEVELS) of
+        true -> ok;
+        false -> {error, {unsupported_level, #{level => Level, known => ?LEVELS}}}
+    end.
 
 fits(Target = #{flavors := Flavors, name := Name}, Flavor, Release, Natives) ->
     Unknown = [N || N <- Natives, is_atom(N)] -- ?NATIVES,
@@ -237,6 +248,7 @@ library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavor, Parts,
             Recipe = whittle_recipe_vm:erts(Target, Flavor, Source,
                                           [P || {P, _} <- Fitting]),
             Built = built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
+                            level => level(Target),
                             recipe => Recipe, source => Source,
                             inputs => #{patches => Fitting, terminfo => TerminfoId},
                             variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
@@ -275,14 +287,20 @@ patch_error(Result, _) ->
 built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
               variables := Variables}, Target, Flavor, Parts, Options) ->
     #{name := For, identify := Identify} = Target,
+    Level = maps:get(level, Job, []),
     Flavored = atom_to_list(Flavor),
-    build(Job#{name := string:join([Name, For, Flavored], "-"),
+    build(Job#{name := string:join([Name, For, Flavored | Level], "-"),
                inputs := maps:merge(Inputs, toolchain_ids(Parts)),
                variables := Variables ++ toolchain_variables(Parts),
-               task => Part ++ " for " ++ For ++ ", flavor " ++ Flavored,
+               task => Part ++ " for " ++ For ++ ", flavor "
+                   ++ string:join([Flavored | Level], ", "),
                identify => Identify,
                check => fun() -> whittle_components:check(Target) end,
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
+
+%% Names the level of optimization for a person who looks into the cache, unless it is the flavor's.
+level(#{optimize := Level}) -> [atom_to_list(Level)];
+level(_) -> [].
 
 %% Returns the keys of the toolchain's artifacts that the compiler uses.
 toolchain_ids(Parts) ->
@@ -325,10 +343,11 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavor)
-                                      | listed([atom_to_list(N) || N <- Names])]
+                                      | level(Target) ++ listed([atom_to_list(N) || N <- Names])]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
-                 task => "VM for " ++ Name ++ ", flavor " ++ atom_to_list(Flavor),
+                 task => "VM for " ++ Name ++ ", flavor "
+                     ++ string:join([atom_to_list(Flavor) | level(Target)], ", "),
                  recipe => whittle_recipe_vm:link(Target, {Release, Flavor}, Natives,
                                                 Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),

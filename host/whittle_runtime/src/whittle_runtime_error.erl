@@ -11,6 +11,7 @@
         {unsupported_otp, #{otp := string(), known := [string()]}}
       | {unknown_target, #{target := string(), known := [string()]}}
       | {unsupported_flavor, #{flavor := atom(), target := string(), known := [atom()]}}
+      | {unsupported_level, #{level := term(), known := [atom()]}}
       | {no_cxx, #{native := string(), target := string()}}
       | {native_twice, #{native := string()}}
       | {native_by_module, #{native := string(), module := module(), otp := string()}}
@@ -56,6 +57,9 @@ format({unsupported_flavor, #{flavor := Flavor, target := Target,
                                known := Known}}) ->
     ["target ", Target, " has no flavor ", atom_to_list(Flavor),
      "; use one of ", commas([atom_to_list(K) || K <- Known])];
+format({unsupported_level, #{level := Level, known := Known}}) ->
+    [io_lib:format("there is no level of optimization ~0tP", [Level, 8]), "; use one of ",
+     commas([atom_to_list(K) || K <- Known])];
 format({no_cxx, #{native := Native, target := Target}}) ->
     ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; use"
      " another target, or a version of the library in C"];

@@ -32,15 +32,22 @@ tools(Target, Cflags0) ->
 page_size(#{page_size := Bytes}) ->
     "-Wl,-z,max-page-size=" ++ integer_to_list(Bytes).
 
-%% @doc Returns the compiler's flags for a target and a flavor.
+%% @doc Returns the compiler's flags for a target, and a flavor or a level of optimization.
 %%
 %% They omit unwind tables, because nothing unwinds the stack.
--spec cflags(whittle_target:target(), size | speed) -> [string()].
-cflags(#{cflags := Target}, Flavor) ->
-    [case Flavor of size -> "-Os"; speed -> "-O2" end,
+-spec cflags(whittle_target:target(), size | speed | whittle_runtime:level()) -> [string()].
+cflags(#{cflags := Target}, FlavorOrLevel) ->
+    [optimization(FlavorOrLevel),
      "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
      "-ffunction-sections", "-fdata-sections", "-fno-strict-aliasing", "-fno-pie"]
         ++ Target.
+
+optimization(size) -> "-Os";
+optimization(speed) -> "-O2";
+optimization(o2) -> "-O2";
+optimization(o3) -> "-O3";
+optimization(os) -> "-Os";
+optimization(oz) -> "-Oz".
 
 %% @doc Returns additional flags for C++ that define the masks of character classes.
 %%

@@ -10,7 +10,8 @@
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
-         libraries_of_natives/1, recipes_follow_the_target/1, no_notice/1, libraries_of_flavors/1,
+         libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
+         libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          step_output/1]).
 -export([found_again/1, is_static/1, runs_alone/1, components_have_notices/1,
@@ -23,7 +24,7 @@ suite() ->
 all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
-     libraries_of_natives, recipes_follow_the_target,
+     libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
      no_notice, libraries_of_flavors, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
@@ -60,6 +61,7 @@ unknown_words(_) ->
     ?assertEqual(unknown_target, Tag(#{target => "pdp11"})),
     ?assertEqual(unsupported_otp, Tag(#{otp => "17"})),
     ?assertEqual(unsupported_flavor, Tag(#{flavor => tiny})),
+    ?assertEqual(unsupported_level, Tag(#{optimize => o9})),
     ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
                cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
@@ -173,6 +175,33 @@ recipes_follow_the_target(_) ->
                                        {Erts, "page-size=4096", "max-page-size=65536"},
                                        {Link, "page-size=4096", "max-page-size=65536"}]].
 
+%% A level reaches ERTS and the launcher, and the flavor's hot files do not keep theirs. `mix' is
+%% the recipe that VMs in the cache have.
+levels_of_optimization(_) ->
+    {ok, Target} = whittle_target:load("x86_64"),
+    Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
+               main => "x.dsc", sums => #{}, origin => ""},
+    Recipes = fun(Level) ->
+                      For = whittle_target:optimized(Target, Level),
+                      [whittle_recipe:essence(Recipe)
+                       || Recipe <- [whittle_recipe_vm:erts(For, size, Source, []),
+                                     whittle_recipe_vm:link(For, {"29", size}, [], static)]]
+              end,
+    Levels = fun(Essence) ->
+                     %% The programs of the host and epmd have levels of their own.
+                     {match, Found} = re:run(Essence, "(kernel|CFLAGS [+]=) (-O.)",
+                                             [global, {capture, [2], list}]),
+                     lists:usort(lists:append(Found))
+             end,
+    [?assertEqual({Level, [[Flag], [Flag]]},
+                  {Level, [Levels(lists:append(lists:append(Each))) || Each <- Recipes(Level)]})
+     || {Level, Flag} <- [{o2, "-O2"}, {o3, "-O3"}, {os, "-Os"}, {oz, "-Oz"}]],
+    ?assertEqual([["-O2", "-Os"], ["-Os"]],
+                 [Levels(lists:append(lists:append(Each))) || Each <- Recipes(mix)]),
+    ?assertEqual([whittle_recipe:essence(whittle_recipe_vm:erts(Target, size, Source, [])),
+                  whittle_recipe:essence(whittle_recipe_vm:link(Target, {"29", size}, [], static))],
+                 Recipes(mix)).
+
 %% A component without its license notice stops the build.
 no_notice(Config) ->
     Erts = filename:join(dir(Config), "erts"),
@@ -240,6 +269,7 @@ every_error_is_one_line(_) ->
               {no_native, #{file => "f", reason => enoent}},
               {unknown_target, #{target => "t", known => ["u"]}},
               {unsupported_flavor, #{flavor => f, target => "t", known => [size]}},
+              {unsupported_level, #{level => o9, known => [mix, o2]}},
               {unsupported_native, #{native => n, known => [crypto]}},
               {native_twice, #{native => "n"}},
               {native_by_module, #{native => "n", module => m, otp => "27"}},
