@@ -1,10 +1,10 @@
-%% @doc Explains the resident memory of a VM: it joins the account of the VM with that of the kernel.
+%% @doc Explains the resident memory of a VM. It joins the account of the VM and that of the kernel.
 %%
 %% The VM counts the blocks of its allocators and the carriers that hold them. The kernel counts the
 %% resident pages of each mapping. A carrier may have pages that the VM has never touched; these are
 %% in the VM's account, but not in the kernel's. The difference between the address space of the
-%% anonymous mappings and that of all carriers is memory of C code. In a VM with shared libraries, it
-%% must lie in the heaps of glibc, which can be recognized. Anything that does not is the line
+%% anonymous mappings and that of all carriers is memory of C code. In a VM with shared libraries,
+%% it must lie in the heaps of glibc, which can be recognized. Anything that does not is the line
 %% `unexplained'. A static program of Whittle has the C library musl, whose memory has no mark, and
 %% the launcher's block of the pack.
 %% @hidden
@@ -163,8 +163,8 @@ share(Bytes, Rss) -> io_lib:format("~.1f %", [100 * Bytes / max(1, Rss)]).
 
 -define(TOPS, 8).
 
-%% @doc Writes the largest processes and tables as rows. The processes that the boot leaves are among
-%% them. `unused' is the free part of a process's heaps.
+%% @doc Writes the largest processes and tables as rows. The processes that the boot leaves are
+%% among them. `unused' is the free part of a process's heaps.
 -spec tops(account()) -> [[[unicode:chardata() | integer()]]].
 tops(#{vm := #{processes := Processes, tables := Tables}}) ->
     [[["process", "bytes", "unused"]
@@ -200,9 +200,10 @@ json(#{rss := Rss, lines := Lines, unexplained := Unexplained,
        vm := #{processes := Processes, tables := Tables, process_count := Count,
                port_count := Ports, atom_count := Atoms}}) ->
     #{rss => Rss, unexplained => Unexplained,
-      lines => [Line#{name := unicode:characters_to_binary(Name)} || #{name := Name} = Line <- Lines],
+      lines => [text(Line) || Line <- Lines],
       processes => Count, ports => Ports, atoms => Atoms,
-      largest_processes => [text(maps:with([name, memory, unused], Item)) || Item <- top(Processes)],
+      largest_processes => [text(maps:with([name, memory, unused], Item))
+                            || Item <- top(Processes)],
       largest_tables => [text(maps:with([name, memory], Item)) || Item <- top(Tables)]}.
 
 text(#{name := Name} = Item) -> Item#{name := unicode:characters_to_binary(Name)}.

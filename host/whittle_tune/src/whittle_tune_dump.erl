@@ -22,8 +22,7 @@
           process_count := non_neg_integer(),
           port_count := non_neg_integer(),
           atom_count := non_neg_integer(),
-          tables := [table()],                  % ETS tables, the largest first
-          literals := non_neg_integer()}.       % the literal areas of the modules, if they are named
+          tables := [table()]}.                 % ETS tables, the largest first
 
 %% The sum over all instances of one allocator. An allocator that is off has no carriers.
 -type allocator() ::
@@ -50,8 +49,7 @@ parse(Text) ->
       process_count => length(Processes),
       port_count => length([port || {<<"port:", _/binary>>, _} <- Sections]),
       atom_count => maps:get(<<"entries">>, numbers(<<"index_table:atom_tab">>, Sections), 0),
-      tables => largest([table(Lines, Word) || {<<"ets:", _/binary>>, Lines} <- Sections]),
-      literals => 0}.
+      tables => largest([table(Lines, Word) || {<<"ets:", _/binary>>, Lines} <- Sections])}.
 
 section(Part) ->
     case binary:split(Part, <<"\n">>) of
@@ -124,8 +122,8 @@ added(One, Other) -> maps:map(fun(Key, Value) -> Value + maps:get(Key, Other) en
 %% Multiblock carriers (mbcs) and single block carriers (sbcs). Since OTP 24 a carrier of one
 %% allocator may hold blocks of another: `mbcs blocks[eheap_alloc] size'. `mbcs_pool' has the
 %% carriers that wait for another instance.
-%% The VM writes a crash dump with a block of temp_alloc, in a carrier of its own (mseg). Neither was
-%% there before.
+%% The VM writes a crash dump with a block of temp_alloc, in a carrier of its own (mseg). Neither
+%% was there before.
 instance(Name, Lines) ->
     Values = values(Lines),
     Sum = fun(Pattern, Place) ->

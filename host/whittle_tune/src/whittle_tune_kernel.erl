@@ -12,8 +12,8 @@
 -export_type([memory/0, group/0, sizes/0]).
 
 %% `program' and `data': the text and the data of the VM's own file. `jit': machine code that the
-%% JIT has made. `heap': the heap of the C library, if it has one that can be recognized. `anonymous':
-%% everything else without a file, that is the carriers of the VM's allocators.
+%% JIT has made. `heap': the heap of the C library, if it can be recognized. `anonymous': everything
+%% else without a file, that is the carriers of the VM's allocators.
 -type group() :: program | data | libraries | files | jit | stacks | heap | anonymous | system.
 
 %% Bytes of address space, and bytes of it that are resident.

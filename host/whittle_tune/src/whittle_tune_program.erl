@@ -80,7 +80,8 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
             {_, At} = lists:max(Readings),
             Settings = maps:merge(maps:with([workload, ready], Options),
                                   #{duration => max(1, (At - Ready) div 1000),
-                                    patience => 1000 * Seconds, interval => ?INTERVAL, last => Look}),
+                                    patience => 1000 * Seconds, interval => ?INTERVAL,
+                                    last => Look}),
             case whittle_measure_observe:run(Subject, maps:remove(workload, Settings)) of
                 {ok, #{snapshot := {ok, Account}}} -> {ok, Account, Outcome};
                 {ok, #{snapshot := {error, _} = Error}} -> Error;

@@ -26,7 +26,8 @@ reconciled(Config) ->
          Account = explained(Erl, Flags, "", Config),
          Where = {Erl, Flags},
          ?assertEqual({Where, maps:get(rss, Account)}, {Where, total(Account)}),
-         ?assert(whittle_tune:unexplained(Account) =< 0.05, {Where, whittle_tune:unexplained(Account)}),
+         Unexplained = whittle_tune:unexplained(Account),
+         ?assert(Unexplained =< 0.05, {Where, Unexplained}),
          ?assertEqual({Where, Flags =/= "+Mea min"}, {Where, maps:get(counted, Account)}),
          ?assert(bytes("processes: heaps and stacks", Account) > 100_000),
          ?assert(bytes("process table (+P)", Account) > 0)
@@ -56,15 +57,17 @@ with_workload(Config) ->
     [Erl | _] = erls(),
     Done = filename:join(proplists:get_value(dir, Config), "done"),
     {ok, _} = whittle_tune:explain(program(Erl, "", "", Config),
-                                   #{workload => "kill -0 \"$WHITTLE_PID\" && : >'" ++ Done ++ "'"}),
+                                   #{workload => "kill -0 \"$WHITTLE_PID\" && : >'" ++ Done
+                                                 ++ "'"}),
     ?assert(filelib:is_regular(Done)).
 
 too_soon(Config) ->
     ?assertMatch({error, {too_soon, _}}, of_script("exit 0", #{seconds => 1}, Config)).
 
 no_vm(Config) ->
-    Result = of_script("echo ready; trap exit USR1; tail -f /dev/null & wait", #{seconds => 1}, Config),
-    ?assertMatch({error, {no_dump, _}}, Result).
+    ?assertMatch({error, {no_dump, _}},
+                 of_script("echo ready; trap exit USR1; tail -f /dev/null & wait",
+                           #{seconds => 1}, Config)).
 
 failing_workload(Config) ->
     ?assertMatch({error, {run, {workload_failed, 3, <<"no\n">>}}},

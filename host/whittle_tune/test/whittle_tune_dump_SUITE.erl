@@ -11,7 +11,8 @@ all() -> [own_text, processes, tables, word_size, blocks_of_others, block_of_the
 
 %% The numbers in the text of this VM are those of erlang:memory/0 and of the allocators.
 own_text(_) ->
-    #{memory := #{<<"code">> := Code, <<"atom">> := Atoms}, areas := #{<<"process_table">> := Table},
+    #{memory := #{<<"code">> := Code, <<"atom">> := Atoms},
+      areas := #{<<"process_table">> := Table},
       allocators := #{<<"eheap_alloc">> := #{blocks := Heap, carriers := Carriers}},
       otp := Otp, atom_count := Count, process_count := Processes}
         = whittle_tune_dump:parse(iolist_to_binary(
@@ -55,7 +56,8 @@ blocks_of_others(_) ->
                  whittle_tune_dump:parse(
                    <<"=allocator:ets_alloc[0]\nmbcs blocks[ets_alloc] size: 1 2 10\n"
                      "mbcs blocks[eheap_alloc] size: 2 3 11\nmbcs carriers size: 30 40 50\n"
-                     "=allocator:ets_alloc[1]\nmbcs blocks size: 4 5 6\nmbcs carriers size: 40 50 60\n"
+                     "=allocator:ets_alloc[1]\nmbcs blocks size: 4 5 6\n"
+                     "mbcs carriers size: 40 50 60\n"
                      "sbcs blocks size: 8 8 8\nsbcs carriers size: 60 70 80\n">>)).
 
 block_of_the_dump(_) ->
