@@ -1,7 +1,7 @@
 %% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([usage/1, work/1, work/2, make/1, measure/1]).
+-export([usage/1, work/1, work/2, make/1, measure/1, tune/1]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -28,6 +28,12 @@ measure(Reason) ->
     {error, #{kind => work, code => whittle_measure:code(Reason),
               text => whittle_measure:format_error(Reason),
               details => whittle_measure:details(Reason)}}.
+
+%% @doc Makes a failure from an error of the tuner.
+-spec tune(whittle_tune:reason()) -> {error, whittle:failure()}.
+tune(Reason) ->
+    {error, #{kind => work, code => whittle_tune:code(Reason),
+              text => whittle_tune:format_error(Reason), details => whittle_tune:details(Reason)}}.
 
 %% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.

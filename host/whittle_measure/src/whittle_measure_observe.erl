@@ -1,5 +1,4 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
-%% @hidden
 -module(whittle_measure_observe).
 
 -export([run/2, format_error/1]).
@@ -13,12 +12,24 @@
                      out => file:filename()}.     % the output, if Whittle built it
 
 -type settings() :: #{ready => string(),          % a regular expression; default: the first line
-                      duration := pos_integer(),  % milliseconds after ready, and at most before it
-                      interval := pos_integer()}. % milliseconds between two readings of memory
+                      duration := pos_integer(),  % milliseconds after ready
+                      patience => pos_integer(),  % milliseconds until ready; default: duration
+                      interval := pos_integer(),  % milliseconds between two readings of memory
+                      workload => string(),       % a command of sh that runs when the program is
+                                                  % ready; the run ends with it. $WHITTLE_PID is
+                                                  % the program's process number
+                      last => fun((whittle_program:started()) -> map())}. % looks at the program
+                                                  % before it is ended; adds to the outcome
 
 -type error() :: {not_started, file:filename(), non_neg_integer(), binary()}
                | {failed, non_neg_integer(), binary()}
-               | {not_ready, pos_integer(), binary()}.
+               | {not_ready, pos_integer(), binary()}
+               | {workload_failed, non_neg_integer(), binary()}
+               | {workload_endless, pos_integer(), binary()}
+               | {ended_early, binary()}.          % before its workload ended
+
+%% The time that a workload has to end after its program has ended.
+-define(LAST_ACT_MS, 2000).
 
 %% The last bytes of the output that a study keeps.
 -define(OUTPUT, 1_000_000).
@@ -30,12 +41,15 @@
           {ok, whittle_measure_response:outcome()} | {error, error()}.
 run(#{program := Program, arguments := Arguments, environment := Environment} = Subject,
     #{duration := Duration, interval := Interval} = Settings) ->
+    Patience = maps:get(patience, Settings, Duration),
     case whittle_program:start(Program, Arguments, #{env => Environment}) of
         {ok, Started} ->
             Start = now_us(),
             State = #{started => Started, start => Start, interval => 1000 * Interval,
-                      pattern => pattern(Settings), deadline => Start + 1000 * Duration,
+                      pattern => pattern(Settings), deadline => Start + 1000 * Patience,
+                      patience => Patience,
                       duration => 1000 * Duration, next => Start, output => [], line => <<>>,
+                      given => maps:with([workload, last], Settings),
                       outcome => maps:merge(#{memory => []}, maps:with([out], Subject))},
             watch(State);
         {error, {status, Status, Output}} ->
@@ -52,7 +66,8 @@ now_us() -> erlang:monotonic_time(microsecond).
 %% Waits for the next event: output, the end, the next reading, the end of the time.
 watch(#{started := Started, next := Next, deadline := Deadline} = State) ->
     Wait = max(0, min(Next, Deadline) - now_us()),
-    case whittle_program:next(Started, (Wait + 999) div 1000) of
+    case next(Started, (Wait + 999) div 1000, State) of
+        {workload, Result} -> worked(Result, State);
         {output, Bytes} -> watch(lines(now_us(), Bytes, State));
         {ended, Status} -> ended(Status, now_us(), State);
         timeout ->
@@ -63,6 +78,21 @@ watch(#{started := Started, next := Next, deadline := Deadline} = State) ->
                 true -> watch(State)
             end
     end.
+
+%% The workload's end is seen at the next reading. Its time is exact, because its own process takes
+%% it.
+next(Started, Wait, #{workload := {Pid, _}}) ->
+    receive
+        {Pid, Result} -> {workload, Result}
+    after 0 -> whittle_program:next(Started, Wait)
+    end;
+next(Started, Wait, _) -> whittle_program:next(Started, Wait).
+
+worked({0, Microseconds, _}, #{outcome := Outcome} = State) ->
+    over(State#{outcome := Outcome#{workload => Microseconds}});
+worked({Status, _, Output}, #{started := Started}) ->
+    ok = whittle_program:stop(Started),
+    {error, {workload_failed, Status, Output}}.
 
 lines(At, Bytes, #{line := Before, output := Output} = State) ->
     [Rest | Reversed] = lists:reverse(binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>,
@@ -81,32 +111,77 @@ is_ready(any, _) -> true;
 is_ready(Pattern, Line) -> re:run(Line, Pattern, [{capture, none}]) =:= match.
 
 %% The time of the study begins when the program is ready.
-ready(At, #{started := Started, duration := Duration} = State) ->
-    read_memory(At, State#{deadline := At + Duration, ready_at => At,
-                           before => whittle_measure_process:work(whittle_program:pid(Started))}).
+ready(At, #{started := Started, duration := Duration, given := Given} = State) ->
+    Pid = whittle_program:pid(Started),
+    Ready = read_memory(At, State#{deadline := At + Duration, ready_at => At,
+                                   before => whittle_measure_process:work(Pid)}),
+    case Given of
+        #{workload := Command} -> Ready#{workload => workload(Command, Pid)};
+        _ -> Ready
+    end.
+
+%% The workload runs in a process of its own. If that process is killed, the workload ends too.
+workload(Command, Pid) ->
+    Self = self(),
+    spawn_monitor(
+      fun() ->
+              Start = now_us(),
+              {Status, Output} = whittle_program:run(
+                                   "/bin/sh", ["-c", Command],
+                                   #{env => [{"WHITTLE_PID", integer_to_list(Pid)}]}),
+              Self ! {self(), {Status, now_us() - Start, Output}}
+      end).
+
+stop_workload(#{workload := {Pid, Monitor}}) ->
+    exit(Pid, kill),
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end;
+stop_workload(_) -> ok.
 
 read_memory(Now, #{started := Started, start := Start, interval := Interval,
                    outcome := #{memory := Memory} = Outcome} = State) ->
     Read = whittle_measure_process:memory(whittle_program:pid(Started)),
     Work = whittle_measure_process:work(whittle_program:pid(Started)),
     %% A process that has just ended reads as 0.
+    Peak = whittle_measure_process:peak(whittle_program:pid(Started)),
     case Read of
         #{rss := 0} -> State#{next := Now + Interval};
-        _ -> State#{next := Now + Interval, last => {Now, Work},
-                    outcome := Outcome#{memory := [{Now - Start, Read} | Memory]}}
+        #{rss := Rss} ->
+            Most = lists:max([Peak, Rss, maps:get(peak, Outcome, 0)]),
+            State#{next := Now + Interval, last => {Now, Work},
+                   outcome := Outcome#{memory := [{Now - Start, Read} | Memory], peak => Most}}
     end.
 
 over(#{started := Started} = State) ->
     #{outcome := Outcome} = Last = read_memory(now_us(), State),
+    Seen = case {Outcome, State} of
+               {#{ready := _}, #{given := #{last := Look}}} -> Look(Started);
+               _ -> #{}
+           end,
+    ok = stop_workload(State),
     ok = whittle_program:stop(Started),
-    case Outcome of
-        #{ready := _} -> {ok, finished(Last)};
-        _ -> {error, {not_ready, maps:get(duration, State) div 1000, tail(Last)}}
+    Milliseconds = maps:get(duration, State) div 1000,
+    case {Outcome, State} of
+        {#{workload := _}, _} -> {ok, finished(Last#{outcome := maps:merge(Outcome, Seen)})};
+        {_, #{workload := _}} -> {error, {workload_endless, Milliseconds, tail(Last)}};
+        {#{ready := _}, _} -> {ok, finished(Last#{outcome := maps:merge(Outcome, Seen)})};
+        _ -> {error, {not_ready, maps:get(patience, State), tail(Last)}}
     end.
 
 ended(0, At, #{start := Start, outcome := Outcome} = State) ->
-    {ok, finished(State#{outcome := Outcome#{ended => At - Start}})};
+    case State of
+        #{workload := {Pid, _}} ->
+            %% The last act of a workload may be to end the program.
+            receive {Pid, {0, Microseconds, _}} ->
+                    Ended = Outcome#{ended => At - Start, workload => Microseconds},
+                    {ok, finished(State#{outcome := Ended})}
+            after ?LAST_ACT_MS ->
+                    ok = stop_workload(State),
+                    {error, {ended_early, tail(State)}}
+            end;
+        _ -> {ok, finished(State#{outcome := Outcome#{ended => At - Start}})}
+    end;
 ended(Status, _, State) ->
+    ok = stop_workload(State),
     {error, {failed, Status, tail(State)}}.
 
 finished(#{outcome := #{memory := Memory} = Outcome} = State) ->
@@ -130,7 +205,14 @@ format_error({failed, Status, Output}) ->
     io_lib:format("the program ended with exit code ~b: ~ts", [Status, last(Output)]);
 format_error({not_ready, Milliseconds, Output}) ->
     io_lib:format("the program was not ready after ~b s: ~ts",
-                  [Milliseconds div 1000, last(Output)]).
+                  [Milliseconds div 1000, last(Output)]);
+format_error({workload_failed, Status, Output}) ->
+    io_lib:format("the workload ended with ~b: ~ts", [Status, last(Output)]);
+format_error({workload_endless, Milliseconds, Output}) ->
+    io_lib:format("the workload had not ended after ~b s; of the program, ~ts",
+                  [Milliseconds div 1000, last(Output)]);
+format_error({ended_early, Output}) ->
+    io_lib:format("the program ended before its workload did: ~ts", [last(Output)]).
 
 last(Output) ->
     case binary:split(Output, <<"\n">>, [global, trim_all]) of

@@ -1,9 +1,8 @@
 %% @doc Reads the memory, CPU time and wake-ups of a program and of the programs that it started,
 %% from /proc.
-%% @hidden
 -module(whittle_measure_process).
 
--export([tree/1, memory/1, work/1]).
+-export([tree/1, largest/1, memory/1, peak/1, work/1]).
 
 -export_type([memory/0, work/0]).
 
@@ -27,8 +26,24 @@ tree(Pid) ->
 
 %% @doc Returns the memory of a process and its descendants. The sums are 0 if it has ended.
 -spec memory(pos_integer()) -> memory().
-memory(Pid) ->
-    Rollups = [read(["/proc/", integer_to_list(Each)], "smaps_rollup") || Each <- tree(Pid)],
+memory(Pid) -> of_processes(tree(Pid)).
+
+%% @doc Returns the process with the largest resident set among a process and its descendants. If a
+%% shell or another program starts a VM, this is the VM.
+-spec largest(pos_integer()) -> pos_integer().
+largest(Pid) ->
+    {_, Largest} = lists:max([{maps:get(rss, of_processes([Each])), Each} || Each <- tree(Pid)]),
+    Largest.
+
+%% @doc Returns the sum of the largest resident sets that a process and its descendants ever had, in
+%% bytes (`VmHWM' of proc(5)). The processes may have had them at different times.
+-spec peak(pos_integer()) -> non_neg_integer().
+peak(Pid) ->
+    lists:sum([1024 * field("VmHWM", read(["/proc/", integer_to_list(Each)], "status"))
+               || Each <- tree(Pid)]).
+
+of_processes(Pids) ->
+    Rollups = [read(["/proc/", integer_to_list(Each)], "smaps_rollup") || Each <- Pids],
     Sum = fun(Field) -> lists:sum([1024 * field(Field, Text) || Text <- Rollups]) end,
     Rss = Sum("Rss"),
     Anonymous = Sum("Anonymous"),

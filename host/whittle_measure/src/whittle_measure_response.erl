@@ -31,6 +31,8 @@
           ready => non_neg_integer(),             % microseconds since the start
           ended => non_neg_integer(),             % microseconds since the start
           memory => [{non_neg_integer(), whittle_measure_process:memory()}],
+          peak => non_neg_integer(),              % the most resident bytes that the kernel saw
+          workload => non_neg_integer(),          % microseconds that the workload took
           work => whittle_measure_process:work(), % between ready and the end
           cpu => non_neg_integer(),               % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
@@ -50,7 +52,9 @@ kinds() ->
      {first_line, milliseconds, less, "the time from the start to the first line of output"},
      {ready, milliseconds, less, "the time from the start to the line that `ready' describes"},
      {run_time, milliseconds, less, "the time from the start to the end"},
+     {workload_time, milliseconds, less, "the time of the workload"},
      {rss_max, bytes, less, "the largest resident set"},
+     {rss_peak, bytes, less, "the largest resident set, as the kernel counts it"},
      {rss_mean, bytes, less, "the mean resident set after the program is ready"},
      {rss_min, bytes, less, "the smallest resident set after the program is ready"},
      {pss_max, bytes, less, "the largest proportional set"},
@@ -190,6 +194,9 @@ value(#{kind := first_line}, Outcome) -> milliseconds(found(first_line, Outcome)
 value(#{kind := ready}, Outcome) -> milliseconds(found(ready, Outcome));
 value(#{kind := run_time}, Outcome) -> milliseconds(found(ended, Outcome));
 value(#{kind := rss_max}, Outcome) -> memory(rss, fun lists:max/1, 0, Outcome);
+value(#{kind := rss_peak}, #{peak := Peak}) -> {ok, Peak};
+value(#{kind := rss_peak}, _) -> {error, "the program ended before its memory was read"};
+value(#{kind := workload_time}, Outcome) -> milliseconds(found(workload, Outcome));
 value(#{kind := rss_mean}, Outcome) -> of_ready(rss, fun mean/1, Outcome);
 value(#{kind := rss_min}, Outcome) -> of_ready(rss, fun lists:min/1, Outcome);
 value(#{kind := pss_max}, Outcome) -> memory(pss, fun lists:max/1, 0, Outcome);
@@ -216,6 +223,7 @@ found(Key, Outcome) ->
 
 missing(first_line) -> "the program printed no line";
 missing(ready) -> "the program did not print the line that says that it is ready";
+missing(workload) -> "the run had no workload";
 missing(ended) -> "the program did not end by itself".
 
 milliseconds({ok, Microseconds}) -> {ok, Microseconds / 1000};

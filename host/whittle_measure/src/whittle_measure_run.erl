@@ -230,7 +230,7 @@ outcome(Cell, Made, #{responses := Responses, duration := Duration}) ->
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = maps:merge(maps:with([ready], maps:get(program, Cell)),
+            Settings = maps:merge(maps:with([ready, workload], maps:get(program, Cell)),
                                   #{duration => 1000 * Duration,
                                     interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}),
             case whittle_measure_observe:run(whittle_measure_subject:subject(Cell, Made),

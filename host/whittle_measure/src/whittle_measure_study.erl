@@ -32,6 +32,7 @@
           input => file:filename(),               % an application, release or escript
           command => [string(), ...],             % a program that exists, instead of an input
           arguments => [string()],                % of the program that is built; default: none
+          workload => string(),                   % a command of sh; the run ends with it
           ready => string(),                      % a regular expression for the line that says
                                                   % that the program is ready; default: any line
           library => [atom(), ...],               % measure these applications of the input as
@@ -210,8 +211,9 @@ programs(Programs, _) ->
                         fields(Program, "a program",
                                [{name, required, fun name/2}, {input, none, fun text/2},
                                 {command, none, fun texts/2}, {arguments, [], fun texts/2},
-                                {ready, none, fun pattern/2}, {library, none, fun atoms/2},
-                                {factors, none, fun atoms/2}, {request, #{}, fun request/2}]),
+                                {ready, none, fun pattern/2}, {workload, none, fun text/2},
+                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
+                                 {request, #{}, fun request/2}]),
                     case {[input, command] -- maps:keys(Checked), Checked} of
                         {[input], #{library := _}} ->
                             wrong("program ~tp has a library, which needs an input", [Name]);

@@ -5,10 +5,12 @@
 
 -export([all/0]).
 -export([ends_by_itself/1, is_ended/1, ready_line/1, never_ready/1, fails/1, not_started/1,
-         memory_of_children/1, work_is_counted/1, environment/1]).
+         memory_of_children/1, work_is_counted/1, environment/1, workload/1,
+         workload_fails/1, last_look/1, largest_memory/1]).
 
 all() -> [ends_by_itself, is_ended, ready_line, never_ready, fails, not_started,
-          memory_of_children, work_is_counted, environment].
+          memory_of_children, work_is_counted, environment, workload,
+          workload_fails, last_look, largest_memory].
 
 ends_by_itself(_) ->
     {ok, #{first_line := First, ready := Ready, ended := Ended, output := Output}} =
@@ -71,6 +73,52 @@ environment(_) ->
         whittle_measure_observe:run(#{program => "/bin/sh", arguments => ["-c", "echo $GIVEN"],
                                       environment => [{"GIVEN", "here"}]}, settings(#{})),
     ?assertEqual(<<"here\n">>, Output).
+
+%% The workload begins when the program is ready, and the run ends with it.
+workload(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "gate"),
+    {ok, #{workload := Time, output := Output} = Seen} =
+        run("mkfifo '" ++ File ++ "'; echo ready; read line <'" ++ File ++ "'; echo $line; "
+            "exec tail -f /dev/null",
+            #{workload => "echo \"work for $WHITTLE_PID\" >'" ++ File ++ "'; test -d "
+                          "/proc/$WHITTLE_PID"}),
+    ?assertMatch(<<"ready\n", _/binary>>, Output),
+    ?assert(Time > 0),
+    ?assertNot(is_map_key(ended, Seen)).
+
+workload_fails(_) ->
+    Error = run("echo ready; exec tail -f /dev/null", #{workload => "echo no; exit 3"}),
+    ?assertEqual("the workload ended with 3: its last line is `no'", text(Error)),
+    Endless = run("echo ready; exec tail -f /dev/null",
+                  #{workload => "exec tail -f /dev/null", duration => 300}),
+    ?assertMatch({error, {workload_endless, 300, _}}, Endless),
+    Early = run("echo ready", #{workload => "exec tail -f /dev/null"}),
+    ?assertMatch({error, {ended_early, _}}, Early),
+    %% The last act of a workload may be to end the program.
+    ?assertMatch({ok, #{workload := _}},
+                 run("trap 'exit 0' TERM; echo ready; tail -f /dev/null & wait",
+                     #{workload => "kill $WHITTLE_PID"})).
+
+%% The look at the end adds to the outcome while the program still runs.
+last_look(_) ->
+    Look = fun(Started) ->
+                   Dir = ["/proc/", integer_to_list(whittle_program:pid(Started))],
+                   #{alive => filelib:is_dir(Dir)}
+           end,
+    ?assertMatch({ok, #{alive := true}},
+                 run("echo ready; exec tail -f /dev/null", #{duration => 100, last => Look})).
+
+%% The kernel sees the memory between two readings.
+largest_memory(_) ->
+    {ok, #{peak := Peak, memory := Memory}} =
+        run("echo ready; exec tail -f /dev/null", #{duration => 500}),
+    ?assert(Peak >= lists:max([Rss || {_, #{rss := Rss}} <- Memory])),
+    %% A VM that held 80 MB and freed them.
+    {ok, #{peak := Freed}} =
+        run("exec erl -noshell -eval 'B = binary:copy(<<7>>, 80000000), 7 = binary:last(B), "
+            "erlang:garbage_collect(), io:put_chars(\"ready\\n\"), receive x -> ok end'",
+            #{duration => 100, interval => 60_000, patience => 60_000}),
+    ?assert(Freed > 80_000_000).
 
 %% Internal functions
 

@@ -1,0 +1,123 @@
+%% Tests `whittle tune' with a built program: as it runs it, and as a running node.
+-module(tune_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
+         lines_of_a_failure/1, wrong_arguments/1]).
+
+all() -> [explained, explained_application, node_explained, other_cookie, no_node,
+          lines_of_a_failure, wrong_arguments].
+
+%% The relay has nothing that answers calls of other nodes but `rex'.
+init_per_suite(Config) ->
+    Dir = running:directory("tune", Config),
+    Relay = running:build(running:example("relay"), filename:join(Dir, "relay"),
+                          ["--shake", "functions", "--missing", "crash", "--remote", "none",
+                           "--data", "none", "--atoms", "none", "--feature", "+terms"]),
+    ok = file:write_file(filename:join(Dir, "sys.config"), "[{relay, [{port, 0}]}].\n"),
+    [{dir, Dir}, {relay, Relay}, {epmd, running:free_port()} | Config].
+
+end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
+
+%% Each line of the table has a name, bytes and a share, and the last is the sum.
+explained(Config) ->
+    {0, Output} = tune(["--explain", relay(Config), "--seconds", "2"], Config),
+    [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
+     || Pattern <- ["^memory +bytes +share$",
+                    "^processes: heaps and stacks +[1-9][0-9,]+ +[0-9.]+ %$",
+                    "^process table \\(\\+P\\) +196,608 ",
+                    "^free space in eheap_alloc carriers +[1-9]",
+                    "^the VM's program +[1-9]",
+                    "^stacks of threads +[1-9]",
+                    "^resident \\(RSS\\) +[1-9][0-9,]+ +100.0 %$",
+                    "^process +bytes +unused$",
+                    "^code_server +[1-9]",
+                    "^ETS table +bytes$"]],
+    ?assertEqual(nomatch, re:run(Output, "is unexplained")),
+    {0, Json} = tune(["--explain", relay(Config), "--seconds", "1", "--json"], Config),
+    #{<<"rss">> := Rss, <<"lines">> := Lines} = jiffy:decode(Json, [return_maps]),
+    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])).
+
+%% Whittle builds an application first, and runs a workload beside it.
+explained_application(Config) ->
+    {0, Output} = tune(["--explain", running:example("relay"),
+                        "--workload", "test -d /proc/$WHITTLE_PID"], Config),
+    ?assertMatch({match, _}, re:run(Output, "^relay +[1-9]", [multiline])).
+
+node_explained(Config) ->
+    Relay = start(Config),
+    {0, Output} = tune(["--explain", "--node", name()], Config),
+    [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
+     || Pattern <- ["^processes: heaps and stacks +[1-9]", "^resident \\(RSS\\) +[1-9]",
+                    "^net_kernel +[1-9]"]],
+    ?assertEqual(nomatch, re:run(Output, "is unexplained")),
+    ok = running:signal(Relay, "TERM"),
+    {0, _} = running:ended(Relay).
+
+other_cookie(Config) ->
+    Relay = start(Config),
+    ?assertMatch({1, <<"whittle: tuned does not answer: it is not running, or it has another "
+                       "cookie", _/binary>>},
+                 tune(["--explain", "--node", name()], [{"RELEASE_COOKIE", "another"}], Config)),
+    ok = running:signal(Relay, "TERM"),
+    {0, _} = running:ended(Relay).
+
+no_node(Config) ->
+    ?assertMatch({1, <<"whittle: nobody does not answer: ", _/binary>>},
+                 tune(["--explain", "--node", "nobody"], Config)).
+
+%% The last lines of the program stand above the error line.
+lines_of_a_failure(Config) ->
+    Program = filename:join(proplists:get_value(dir, Config), "failing"),
+    ok = file:write_file(Program, "#!/bin/sh\necho one\necho two\nexit 3\n"),
+    ok = file:change_mode(Program, 8#755),
+    ?assertEqual({1, <<"one\ntwo\nwhittle: the program ended with 3: its last line is `two': "
+                       "correct the program or its arguments\n">>},
+                 tune(["--explain", Program, "--workload", "tail -f /dev/null"], Config)).
+
+wrong_arguments(Config) ->
+    [begin
+         {Got, Line} = tune(Arguments, Config),
+         ?assertEqual({Arguments, Code}, {Arguments, Got}),
+         ?assertMatch({Line, {match, _}}, {Line, re:run(Line, Pattern)})
+     end
+     || {Arguments, Code, Pattern} <-
+            [{[], 2, "needs"},
+             {["--explain"], 2, "needs PATH or --node NAME"},
+             {["--explain", "/nowhere"], 1, "^whittle: /nowhere is neither a program nor"},
+             {["--explain", "a", "b"], 2, "unexpected argument `b'"},
+             {["--explain", "--node", "x", "a"], 2, "so `a' has no effect"},
+             {["--explain", "a", "--seconds", "0"], 2, "--seconds cannot be `0'"},
+             {["--explain", "a", "--ready", "("], 2, "--ready: missing"}]].
+
+%% Internal functions
+
+name() -> "tuned".
+
+relay(Config) -> proplists:get_value(relay, Config).
+
+%% The relay runs as a node on loopback.
+start(Config) ->
+    Port = running:start(relay(Config), [],
+                         #{env => [{"ERL_FLAGS", "-sname " ++ name() ++ " -kernel "
+                                    "inet_dist_use_interface {127,0,0,1}"}
+                                   | environment(Config)]}),
+    _ = running:until(Port, <<"listens">>),
+    Port.
+
+environment(Config) ->
+    [{"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))},
+     {"ERL_EPMD_ADDRESS", "127.0.0.1"},
+     {"RELEASE_COOKIE", "tuning"},
+     {"RELX_CONFIG_PATH", filename:join(proplists:get_value(dir, Config), "sys.config")}].
+
+tune(Arguments, Config) -> tune(Arguments, [], Config).
+
+%% Later settings win.
+tune(Arguments, Environment, Config) ->
+    Names = [Name || {Name, _} <- Environment],
+    Kept = [Pair || {Name, _} = Pair <- environment(Config), not lists:member(Name, Names)],
+    running:run(filename:join(running:root(), "whittle"), ["tune" | Arguments],
+                #{env => Kept ++ Environment}).

@@ -1,0 +1,128 @@
+%% @doc Finds out where the memory of a program is, and which settings of the VM save some of it.
+%%
+%% {@link explain/2} joins the account of the VM with that of the kernel. docs/tune.md describes the
+%% accounts and the search.
+-module(whittle_tune).
+
+-export([explain/2, explain_node/1]).
+-export([rows/1, tops/1, json/1, unexplained/1]).
+-export([format_error/1, details/1, code/1]).
+
+-export_type([account/0, options/0, reason/0]).
+
+-type account() :: whittle_tune_account:account().
+
+%% How to run a program.
+-type options() ::
+        #{arguments => string(),                % of the program, in the syntax of sh
+          workload => string(),                 % a command of sh, which runs beside the program
+          ready => string(),                    % a regular expression for the line that says that
+                                                % the program is ready; default: its first line
+          seconds => pos_integer(),             % see whittle_tune_program:options()
+          tell => fun((whittle_make:event()) -> term())}.
+
+-type reason() :: whittle_tune_subject:error() | whittle_tune_program:error()
+                | whittle_tune_node:error().
+
+%% The seconds for which a program runs before its account is taken, and the longest workload.
+-define(SECONDS, 10).
+-define(LONGEST, 600).
+
+%% The lines of a failed program that the command prints.
+-define(DETAILS, 8).
+
+%% @doc Runs a program and explains its memory.
+-spec explain(file:filename(), options()) -> {ok, account()} | {error, reason()}.
+explain(Path, Options) ->
+    whittle_tune_subject:with(
+      Path, Options,
+      fun(Subject) ->
+              case whittle_tune_program:explain(Subject, run_options(Options)) of
+                  {ok, Account, _} -> {ok, Account};
+                  {error, _} = Error -> Error
+              end
+      end).
+
+run_options(Options) ->
+    Seconds = case Options of
+                  #{seconds := Given} -> Given;
+                  #{workload := _} -> ?LONGEST;
+                  _ -> ?SECONDS
+              end,
+    (maps:with([workload, ready], Options))#{seconds => Seconds}.
+
+%% @doc Explains the memory of a running node.
+-spec explain_node(string()) -> {ok, account()} | {error, reason()}.
+explain_node(Name) -> whittle_tune_node:account(Name).
+
+%% @doc Writes an account as the rows of a table. The first row is the head.
+-spec rows(account()) -> [[unicode:chardata() | integer()]].
+rows(Account) -> whittle_tune_account:rows(Account).
+
+%% @doc Writes the tables of the largest processes and ETS tables.
+-spec tops(account()) -> [[[unicode:chardata() | integer()]]].
+tops(Account) -> whittle_tune_account:tops(Account).
+
+%% @doc Returns an account as data.
+-spec json(account()) -> whittle_json:json().
+json(Account) -> whittle_tune_account:json(Account).
+
+%% @doc Returns the part of the resident memory that the account does not explain, from 0 to 1.
+-spec unexplained(account()) -> float().
+unexplained(Account) -> whittle_tune_account:unexplained(Account).
+
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({make, Reason}) -> whittle_make:format_error(Reason);
+format_error({no_program, Path}) ->
+    [Path, " is neither a program nor an input of `whittle build': correct the path"];
+format_error({run, {not_ready, _, _} = Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": give --ready with a regular expression that "
+     "matches a line of the program, or a larger --seconds"];
+format_error({run, {workload_failed, _, _} = Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": correct the command of --workload"];
+format_error({run, {workload_endless, _, _} = Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": give a command that ends, or a larger "
+     "--seconds"];
+format_error({run, Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": correct the program or its arguments"];
+format_error({too_soon, Milliseconds}) ->
+    io_lib:format("the program ended after ~b ms, too soon to take its account: give it a longer "
+                  "workload, and let it print a line when it is ready", [Milliseconds]);
+format_error({no_dump, File}) ->
+    [File, " does not exist: the program is no Erlang VM, or it handles SIGUSR1 itself; name the "
+     "VM or its start script"];
+format_error({account, Pid, Reason}) ->
+    io_lib:format("/proc/~b/smaps cannot be read (~ts): run whittle as the program's user",
+                  [Pid, file:format_error(Reason)]);
+format_error({directory, Dir, Reason}) ->
+    [Dir, " cannot be written (", file:format_error(Reason),
+     "): set TMPDIR to a directory with free space"];
+format_error({no_distribution, Name, Reason}) ->
+    io_lib:format("whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
+                  "name", [Name, Reason]);
+format_error({no_answer, Name}) ->
+    [Name, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
+     "WHITTLE_COOKIE_FILE as for the node)"];
+format_error({call_failed, Name, Reason}) ->
+    io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);
+format_error({no_kernel, Name}) ->
+    ["the file smaps of ", Name, " cannot be read: run whittle as the node's user"];
+format_error({cookie_file, File, Reason}) ->
+    [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"].
+
+%% @doc Returns the lines that belong above the line of {@link format_error/1}: the last lines of a
+%% program that failed.
+-spec details(reason()) -> [unicode:chardata()].
+details({make, Reason}) -> whittle_make:details(Reason);
+details({run, {_, _, Output}}) when is_binary(Output) ->
+    Lines = binary:split(Output, <<"\n">>, [global, trim_all]),
+    [whittle_file_name:printable(Line)
+     || Line <- lists:nthtail(max(0, length(Lines) - ?DETAILS), Lines)];
+details(_) -> [].
+
+%% @doc Returns the name of an error, for programs (docs/json.md).
+-spec code(reason()) -> atom().
+code({make, Reason}) -> whittle_make:code(Reason);
+code({run, Reason}) -> element(1, Reason);
+code(Reason) -> element(1, Reason).

@@ -1,0 +1,133 @@
+%% @doc Takes the account of a running node over distribution.
+%%
+%% The node needs no code for this: `erlang:system_info/1' answers with the same text that a crash
+%% dump contains. The call goes to the process `rex' of the node, which every node with distribution
+%% runs, because a system from which unreachable code was removed may have no `erpc'.
+%% @hidden
+-module(whittle_tune_node).
+
+-export([account/1]).
+
+-export_type([error/0]).
+
+-type error() :: {no_distribution, string(), term()}
+               | {no_answer, string()}
+               | {call_failed, string(), term()}
+               | {no_kernel, string()}
+               | {cookie_file, file:filename(), file:posix() | badarg | mode}.
+
+-define(CALL_MS, 60_000).
+
+%% @doc Connects to a node and takes its account. The name may lack its host. The cookie is that of
+%% `RELEASE_COOKIE', `ERLANG_COOKIE', the file in `WHITTLE_COOKIE_FILE', or `~/.erlang.cookie', in
+%% this order, as for `PROGRAM --whittle-ping'.
+-spec account(string()) -> {ok, whittle_tune_account:account()} | {error, error()}.
+account(Name) ->
+    whittle_work:steps([fun(_) -> cookie() end,
+                        fun(Cookie) -> start(Name, Cookie) end,
+                        fun(Node) -> connected(Node, Name) end,
+                        fun(Node) ->
+                                try taken(Node, Name)
+                                catch throw:{call, Reason} -> {error, {call_failed, Name, Reason}}
+                                end
+                        end]).
+
+cookie() ->
+    case [Cookie || Variable <- ["RELEASE_COOKIE", "ERLANG_COOKIE"],
+                    Cookie <- [os:getenv(Variable, "")], Cookie =/= ""] of
+        [Cookie | _] -> {ok, {given, list_to_atom(Cookie)}};
+        [] ->
+            case os:getenv("WHITTLE_COOKIE_FILE", "") of
+                "" -> {ok, own};
+                File ->
+                    case file:read_file(File) of
+                        {ok, Text} -> {ok, {given, binary_to_atom(string:trim(Text))}};
+                        {error, Reason} -> {error, {cookie_file, File, Reason}}
+                    end
+            end
+    end.
+
+%% This node listens to no other node, and takes its name from the node that it connects to.
+start(Name, Cookie) ->
+    Domain = case string:split(Name, "@") of
+                 [_, Host] ->
+                     case lists:member($., Host) of
+                         true -> longnames;
+                         false -> shortnames
+                     end;
+                 _ -> shortnames
+             end,
+    Started = case net_kernel:start(undefined, #{name_domain => Domain, hidden => true,
+                                                 dist_listen => false}) of
+                  {error, {already_started, _}} -> ok;
+                  {ok, _} -> ok;
+                  {error, Reason} -> {error, {no_distribution, Name, Reason}}
+              end,
+    case Started of
+        ok ->
+            Node = full(Name),
+            case Cookie of
+                {given, Given} -> true = erlang:set_cookie(Node, Given);
+                own -> ok
+            end,
+            {ok, Node};
+        {error, _} = Error -> Error
+    end.
+
+full(Name) ->
+    case lists:member($@, Name) of
+        true -> list_to_atom(Name);
+        false ->
+            {ok, Host} = inet:gethostname(),
+            list_to_atom(Name ++ "@" ++ Host)
+    end.
+
+connected(Node, Name) ->
+    case net_kernel:connect_node(Node) of
+        true -> {ok, Node};
+        _ -> {error, {no_answer, Name}}
+    end.
+
+%% The kernel's account comes first: the answers of the VM take memory.
+taken(Node, Name) ->
+    Pid = list_to_integer(call(Node, os, getpid, [])),
+    {ok, Host} = inet:gethostname(),
+    Kernel = case call(Node, inet, gethostname, []) of
+                 {ok, Host} -> whittle_tune_kernel:read(Pid);
+                 _ -> remote(Node)
+             end,
+    case Kernel of
+        {ok, Memory} ->
+            Text = [[$\n, call(Node, erlang, system_info, [Item])]
+                    || Item <- [system_version, info, procs]],
+            Vm = whittle_tune_dump:parse(with_word(Node, iolist_to_binary(Text))),
+            {ok, whittle_tune_account:make(Vm, Memory)};
+        {error, _} -> {error, {no_kernel, Name}}
+    end.
+
+%% The text names the word size as a dump does.
+with_word(Node, Text) ->
+    case call(Node, erlang, system_info, [wordsize]) of
+        8 -> <<"[64-bit]", Text/binary>>;
+        4 -> Text
+    end.
+
+%% On another machine, the node reads its own files. Its threads' stack pointers are unknown.
+remote(Node) ->
+    case {call(Node, file, read_file, ["/proc/self/smaps"]),
+          call(Node, file, read_link_all, ["/proc/self/exe"])} of
+        {{ok, Text}, {ok, Program}} ->
+            {ok, whittle_tune_kernel:parse(Text, unicode:characters_to_binary(Program), [],
+                                           fun(_, _) -> unknown end)};
+        _ -> {error, none}
+    end.
+
+%% The message that `rpc:call/4' of OTP 22 sends; `rex' of all later releases answers it.
+call(Node, Module, Function, Arguments) ->
+    try gen_server:call({rex, Node}, {call, Module, Function, Arguments, group_leader()},
+                        ?CALL_MS) of
+        {badrpc, Reason} -> throw({call, Reason});
+        Answer -> Answer
+    catch
+        exit:{Reason, _} -> throw({call, Reason})
+    end.

@@ -1,0 +1,67 @@
+%% @doc Turns the path of a program into a command that starts it.
+%%
+%% An executable file runs as it is. An application, a release or an escript is built first, with
+%% the defaults of `whittle build'.
+%% @hidden
+-module(whittle_tune_subject).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([with/3]).
+
+-export_type([error/0]).
+
+-type error() :: {make, whittle_make:reason()}
+               | {no_program, file:filename()}
+               | {directory, file:filename(), file:posix() | badarg}.
+
+%% @doc Calls a function with the command. What was built for it is removed afterwards.
+-spec with(file:filename(), map(), fun((whittle_measure_observe:subject()) -> Result)) ->
+          Result | {error, error()}.
+with(Path, Options, Fun) ->
+    case file:read_file_info(Path) of
+        {ok, #file_info{type = regular, mode = Mode}} when Mode band 8#111 =/= 0 ->
+            case is_escript(Path) of
+                false -> Fun(subject(Path, Options));
+                true -> built(Path, Options, Fun)
+            end;
+        {ok, _} -> built(Path, Options, Fun);
+        {error, _} -> {error, {no_program, Path}}
+    end.
+
+%% `#! ... escript'
+is_escript(Path) ->
+    case file:open(Path, [read, raw, binary]) of
+        {ok, File} ->
+            Begin = file:read(File, 128),
+            ok = file:close(File),
+            case Begin of
+                {ok, <<"#!", Rest/binary>>} ->
+                    [Line | _] = binary:split(Rest, <<"\n">>),
+                    binary:match(Line, <<"escript">>) =/= nomatch;
+                _ -> false
+            end;
+        {error, _} -> false
+    end.
+
+built(Path, Options, Fun) ->
+    case whittle_unfinished:make_directory("whittle-tune") of
+        {ok, Dir} ->
+            try
+                Request = (maps:with([tell], Options))#{input => Path,
+                                                        out => filename:join(Dir, "program")},
+                case whittle_make:make(Request) of
+                    {ok, #{out := Out}} -> Fun(subject(Out, Options));
+                    {error, Reason} -> {error, {make, Reason}}
+                end
+            after whittle_unfinished:remove_directory(Dir)
+            end;
+        {error, {Dir, Reason}} -> {error, {directory, Dir, Reason}}
+    end.
+
+%% The shell splits the arguments, as it would on a command line.
+subject(Path, #{arguments := Arguments}) ->
+    #{program => "/bin/sh", environment => [],
+      arguments => ["-c", "exec \"$0\" " ++ Arguments, filename:absname(Path)]};
+subject(Path, _) ->
+    #{program => filename:absname(Path), arguments => [], environment => []}.

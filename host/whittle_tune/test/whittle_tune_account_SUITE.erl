@@ -1,0 +1,139 @@
+%% Tests the accounts of VMs of the OTP releases on this machine: this one, and those in the cache.
+-module(whittle_tune_account_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([reconciled/1, known_memory/1, peak_of_a_short_program/1, with_workload/1, too_soon/1,
+         no_vm/1, failing_workload/1, endless_workload/1, program_ends_first/1,
+         every_error_is_one_line/1, json/1]).
+
+all() -> [reconciled, known_memory, peak_of_a_short_program, with_workload, too_soon, no_vm,
+          failing_workload, endless_workload, program_ends_first, every_error_is_one_line, json].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join([proplists:get_value(priv_dir, Config), "a tuned program",
+                         atom_to_list(Case)]),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The lines add up to what the kernel says, and at most 5 % have no name. All carriers together
+%% are a large part of the account.
+reconciled(Config) ->
+    [begin
+         Account = explained(Erl, Flags, "", Config),
+         Where = {Erl, Flags},
+         ?assertEqual({Where, maps:get(rss, Account)}, {Where, total(Account)}),
+         Unexplained = whittle_tune:unexplained(Account),
+         ?assert(Unexplained =< 0.05, {Where, Unexplained}),
+         ?assertEqual({Where, Flags =/= "+Mea min"}, {Where, maps:get(counted, Account)}),
+         ?assert(bytes("processes: heaps and stacks", Account) > 100_000),
+         ?assert(bytes("process table (+P)", Account) > 0)
+     end || Erl <- erls(), Flags <- ["", "+Mea min", "+P 2048 +S 1:1"]].
+
+%% The account finds memory whose place is known: a binary, an ETS table and a heap.
+known_memory(Config) ->
+    Hold = "T = ets:new(held, []), [ets:insert(T, {N, N, N, N}) || N <- lists:seq(1, 50000)], "
+           "B = binary:copy(<<7>>, 9000000), L = lists:seq(1, 500000), ",
+    [begin
+         Account = explained(Erl, "", Hold, Config),
+         ?assert(bytes("binaries", Account) > 9_000_000),
+         ?assert(bytes("ETS tables", Account) > 50_000 * 4 * 8),
+         ?assert(bytes("processes: heaps and stacks", Account) > 500_000 * 16),
+         [_, [[_, _] | [[<<"held">>, _] | _]]] = whittle_tune:tops(Account)
+     end || Erl <- erls()].
+
+%% A program that ends by itself is looked at when it has the most memory.
+peak_of_a_short_program(Config) ->
+    [Erl | _] = erls(),
+    Account = explained(Erl, "", "spawn(fun() -> receive after 1000 -> B = binary:copy(<<7>>, "
+                        "80000000), receive after 1000 -> byte_size(B) end, init:stop() end end), ",
+                        Config),
+    ?assert(bytes("binaries", Account) > 80_000_000).
+
+with_workload(Config) ->
+    [Erl | _] = erls(),
+    Done = filename:join(proplists:get_value(dir, Config), "done"),
+    {ok, _} = whittle_tune:explain(program(Erl, "", "", Config),
+                                   #{workload => "kill -0 \"$WHITTLE_PID\" && : >'" ++ Done
+                                                 ++ "'"}),
+    ?assert(filelib:is_regular(Done)).
+
+too_soon(Config) ->
+    ?assertMatch({error, {too_soon, _}}, of_script("exit 0", #{seconds => 1}, Config)).
+
+no_vm(Config) ->
+    ?assertMatch({error, {no_dump, _}},
+                 of_script("echo ready; trap exit USR1; tail -f /dev/null & wait",
+                           #{seconds => 1}, Config)).
+
+failing_workload(Config) ->
+    ?assertMatch({error, {run, {workload_failed, 3, <<"no\n">>}}},
+                 of_script("echo ready; exec tail -f /dev/null",
+                           #{workload => "echo no; exit 3"}, Config)).
+
+%% The workload's processes end too.
+endless_workload(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "pid"),
+    ?assertMatch({error, {run, {workload_endless, 1000, _}}},
+                 of_script("echo ready; exec tail -f /dev/null",
+                           #{workload => "echo $$ >'" ++ File ++ "'; exec tail -f /dev/null",
+                             seconds => 1}, Config)),
+    {ok, Pid} = file:read_file(File),
+    ?assertNot(filelib:is_dir(["/proc/", string:trim(Pid)])).
+
+program_ends_first(Config) ->
+    ?assertMatch({error, {run, {ended_early, _}}},
+                 of_script("echo ready", #{workload => "exec tail -f /dev/null"}, Config)),
+    ?assertMatch({error, {run, {failed, 7, _}}},
+                 of_script("echo ready; exit 7", #{workload => "exec tail -f /dev/null"}, Config)).
+
+every_error_is_one_line(_) ->
+    [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
+     || Error <- [{no_program, "x"}, {run, {failed, 1, <<"a\nb">>}},
+                  {run, {not_ready, 1000, <<"a\nb">>}}, {run, {workload_failed, 1, <<"a\nb">>}},
+                  {run, {workload_endless, 1000, <<>>}}, {run, {ended_early, <<"a\nb\n">>}},
+                  {too_soon, 5}, {no_dump, "x"}, {account, 1, enoent}, {directory, "x", enospc},
+                  {no_distribution, "x", {a, b}}, {no_answer, "x"}, {call_failed, "x", undef},
+                  {no_kernel, "x"}, {cookie_file, "x", enoent}]].
+
+json(Config) ->
+    [Erl | _] = erls(),
+    Text = iolist_to_binary(whittle_json:encode(whittle_tune:json(explained(Erl, "", "", Config)))),
+    #{<<"rss">> := Rss, <<"lines">> := Lines, <<"atoms">> := Atoms}
+        = jiffy:decode(Text, [return_maps]),
+    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])),
+    ?assert(Atoms > 5000).
+
+%% Internal functions
+
+%% The `erl' of this OTP and of the releases in the cache.
+erls() ->
+    [filename:join([code:root_dir(), "bin", "erl"])
+     | [Erl || Lib <- whittle_runtime:otp_libs(#{}),
+               Erl <- [filename:join([filename:dirname(Lib), "bin", "erl"])],
+               filelib:is_regular(Erl)]].
+
+explained(Erl, Flags, Expressions, Config) ->
+    {ok, Account} = whittle_tune:explain(program(Erl, Flags, Expressions, Config),
+                                         #{seconds => 2}),
+    Account.
+
+program(Erl, Flags, Expressions, Config) ->
+    script(["exec '", Erl, "' ", Flags, " -noshell -eval '", Expressions,
+            "io:put_chars(\"ready\\n\"), receive after infinity -> ok end'\n"], Config).
+
+of_script(Text, Options, Config) -> whittle_tune:explain(script(Text, Config), Options).
+
+script(Text, Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "program"),
+    ok = file:write_file(File, ["#!/bin/sh\n", Text]),
+    ok = file:change_mode(File, 8#755),
+    File.
+
+total(#{lines := Lines}) -> lists:sum([Bytes || #{bytes := Bytes} <- Lines]).
+
+bytes(Name, #{lines := Lines}) ->
+    hd([Bytes || #{name := Of, bytes := Bytes} <- Lines, Of =:= Name] ++ [0]).

@@ -1,0 +1,67 @@
+%% Tests whittle_tune_kernel: the kinds of mappings.
+-module(whittle_tune_kernel_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([own/1, kinds/1, stack_below_others/1, no_process/1]).
+
+all() -> [own, kinds, stack_below_others, no_process].
+
+%% The groups of this VM add up to what the kernel says in smaps_rollup.
+own(_) ->
+    {ok, #{rss := Rss, groups := Groups}} = whittle_tune_kernel:read(list_to_integer(os:getpid())),
+    ?assertEqual(Rss, lists:sum([Each || #{rss := Each} <- maps:values(Groups)])),
+    #{rss := Rolled} = whittle_measure_process:memory(list_to_integer(os:getpid())),
+    ?assert(abs(Rolled - Rss) < Rss div 5),
+    #{program := #{rss := Program}, libraries := _, stacks := #{rss := Stacks}} = Groups,
+    ?assert(Program > 1_000_000),
+    ?assert(Stacks > 0 andalso Stacks < 10_000_000).
+
+kinds(_) ->
+    ?assertEqual(
+       #{program => sizes(8, 4), data => sizes(8, 6), heap => sizes(68, 9),
+         anonymous => sizes(4, 1), stacks => sizes(4, 2), libraries => sizes(4, 3),
+         files => sizes(4, 4), jit => sizes(12, 5), system => sizes(4, 0)},
+       groups([{"400000", 8, "r-xp", "/bin/vm", 4}, {"402000", 4, "rw-p", "/bin/vm", 3},
+               {"403000", 4, "rw-p", "", 3},
+               {"500000", 4, "rw-p", "[heap]", 4},
+               {"10000000", 64, "rw-p", "", 5}, {"10010000", 65472, "---p", "", 0},
+               {"20000000", 4, "rw-p", "", 1},
+               {"20001000", 4, "---p", "", 0},
+               {"20002000", 4, "rw-p", "[stack]", 2},
+               {"20003000", 4, "r--p", "/lib/libc.so.6", 3},
+               {"20004000", 4, "r--p", "/usr/lib/locale", 4},
+               {"20005000", 4, "r-xp", "", 1},
+               {"20006000", 8, "rw-s", "/memfd:vmem (deleted)", 4},
+               {"20008000", 4, "r-xp", "[vdso]", 0}], [])).
+
+%% The kernel joins a stack with the mapping above it. The page table then tells the stack's part.
+stack_below_others(_) ->
+    Mapping = [{"10000000", 4, "---p", "", 0}, {"10001000", 128, "rw-p", "", 60}],
+    ?assertEqual(#{anonymous => sizes(128, 60)}, groups(Mapping, [])),
+    %% The pointer is in the ninth page; four pages above its own belong to the stack.
+    ?assertEqual(#{stacks => sizes(52, 8), anonymous => sizes(76, 52)},
+                 groups(Mapping, [16#10009010], fun(16#10001000, 16#1000E000) -> 8192 end)),
+    ?assertEqual(#{stacks => sizes(52, 16), anonymous => sizes(76, 44)},
+                 groups(Mapping, [16#10009010])),
+    %% Without a mapping above it, the whole mapping is the stack.
+    ?assertEqual(#{stacks => sizes(128, 60), anonymous => sizes(0, 0)},
+                 groups(Mapping, [16#1001F010])).
+
+no_process(_) ->
+    ?assertEqual({error, enoent}, whittle_tune_kernel:read(4_194_305)).
+
+%% Internal functions
+
+sizes(Size, Rss) -> #{size => 1024 * Size, rss => 1024 * Rss}.
+
+groups(Mappings, Pointers) -> groups(Mappings, Pointers, fun(_, _) -> unknown end).
+
+groups(Mappings, Pointers, Present) ->
+    Text = [io_lib:format("~s-~.16b ~s 00000000 00:00 0   ~s\nSize: ~b kB\nRss: ~b kB\nPss: 0 kB\n",
+                          [From, list_to_integer(From, 16) + 1024 * Size, Access, Path, Size, Rss])
+            || {From, Size, Access, Path, Rss} <- Mappings],
+    #{groups := Groups} = whittle_tune_kernel:parse(iolist_to_binary(Text), <<"/bin/vm">>,
+                                                    Pointers, Present),
+    Groups.
