@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% Compiles the libraries, the examples that use them and the tests with the OTP that runs this
+%% Compiles the libraries, three examples and the tests with the OTP that runs this
 %% script, and runs all suites. Each release of OTP has its own output directory. The script writes
 %% the numbers of passed and failed cases to a file.
 %%
@@ -14,7 +14,8 @@ main([Device, Build, Proper, Result | Only]) ->
               [Release, Flavor, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
-            || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky"],
+            || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky",
+                         "../examples/mixed"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
     %% The nodes that the tests start must not take the name of this one.
