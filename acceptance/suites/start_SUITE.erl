@@ -370,8 +370,8 @@ cookie_beside_the_configuration(Config) ->
 generated_cookie_is_said(Config) ->
     {0, Said} = named(Config, ["cookie"], []),
     ?assertMatch({match, _}, re:run(Said, "^probe: no cookie is set, so this run generated a "
-                                    "random one: other nodes and --whittle-ping cannot connect. Set "
-                                    "RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n")),
+                                    "random one: other nodes and --whittle-ping cannot connect. "
+                                    "Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n")),
     ?assertEqual({0, <<"secret\n">>}, named(Config, ["cookie"], [{"RELEASE_COOKIE", "secret"}])).
 
 asked_without_a_cookie(Config) ->

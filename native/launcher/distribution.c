@@ -336,7 +336,8 @@ static void generate_cookie(struct flags *flags)
     setenv("RELEASE_COOKIE", cookie, 1); /* the nodes that this node starts read it */
     fprintf(stderr,
             "%s: no cookie is set, so this run generated a random one: other nodes and "
-            "--whittle-ping cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let them.\n",
+            "--whittle-ping cannot connect. Set RELEASE_COOKIE or WHITTLE_COOKIE_FILE to let "
+            "them.\n",
             program_invocation_short_name);
 }
 

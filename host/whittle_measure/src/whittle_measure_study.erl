@@ -212,8 +212,8 @@ programs(Programs, _) ->
                                [{name, required, fun name/2}, {input, none, fun text/2},
                                 {command, none, fun texts/2}, {arguments, [], fun texts/2},
                                 {ready, none, fun pattern/2}, {workload, none, fun text/2},
-                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
-                                 {request, #{}, fun request/2}]),
+                                {library, none, fun atoms/2}, {factors, none, fun atoms/2},
+                                {request, #{}, fun request/2}]),
                     case {[input, command] -- maps:keys(Checked), Checked} of
                         {[input], #{library := _}} ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
