@@ -98,15 +98,17 @@ json(Config) ->
 %% take none. The table of symbols is not in the output.
 builds_alone(Config) ->
     {Samples, Output} =
-        measured(Config, #{title => "builds", blocks => 20, responses => [size, vm, vm_symbols],
+        measured(Config, #{title => "builds", blocks => 20,
+                           responses => [size, vm, vm_symbols, squashfs_xz],
                            programs => [#{name => hello, input => example("hello")}],
                            factors => [#{name => flags,
                                          levels => [#{name => none},
                                                     #{name => min, flags => ["+Mea", "min"]}]}]}),
     [#{<<"block">> := <<"build">>, <<"cells">> := [_, _],
-       <<"values">> := #{<<"size">> := Size, <<"vm">> := Vm, <<"vm_symbols">> := Symbols}}] =
-        Samples,
+       <<"values">> := #{<<"size">> := Size, <<"vm">> := Vm, <<"vm_symbols">> := Symbols,
+                         <<"squashfs_xz">> := Image}}] = Samples,
     ?assert(Vm < Symbols andalso Vm < Size andalso Symbols < 2 * Vm),
+    ?assert(Image < Size andalso Image > Size div 2),
     ?assertMatch({match, _}, re:run(Output, "flags=min +[0-9,]+ +1.000 +the same\n")),
     ?assertEqual(nomatch, re:run(Output, "interval|noisy|detected")).
 

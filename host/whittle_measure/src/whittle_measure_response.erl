@@ -249,7 +249,9 @@ with_symbols(Vm, Symbols) ->
 squashfs(Compression, #{out := Out, directory := Directory}) ->
     Image = filename:join(Directory, "image." ++ Compression),
     _ = file:delete(Image),
+    %% The same times make the same image from the same output.
     case whittle_program:capture("mksquashfs", [Out, Image, "-comp", Compression, "-all-root",
+                                                "-all-time", "0", "-mkfs-time", "0",
                                                 "-no-progress", "-quiet", "-b", "1M"]) of
         {ok, _} ->
             Size = filelib:file_size(Image),
