@@ -32,7 +32,7 @@
           ended => non_neg_integer(),             % microseconds since the start
           memory => [{non_neg_integer(), whittle_measure_process:memory()}],
           work => whittle_measure_process:work(), % between ready and the end
-          cpu => non_neg_integer(),               % milliseconds until the last reading
+          cpu => float(),                         % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
           output => binary(),
           directory => file:filename()}.
