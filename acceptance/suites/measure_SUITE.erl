@@ -5,11 +5,11 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([table/1, samples/1, page/1, pictures/1, report_again/1, compared/1, json/1,
-         builds_alone/1, library/1, interrupted/1, wrong_arguments/1]).
+         builds_alone/1, library/1, stock_sources/1, interrupted/1, wrong_arguments/1]).
 
 all() ->
     [table, samples, page, pictures, report_again, compared, json, builds_alone, library,
-     interrupted, wrong_arguments].
+     stock_sources, interrupted, wrong_arguments].
 
 %% The page needs the packages of web/chart, which the tests of web/ install later.
 init_per_suite(Config) ->
@@ -98,15 +98,17 @@ json(Config) ->
 %% take none. The table of symbols is not in the output.
 builds_alone(Config) ->
     {Samples, Output} =
-        measured(Config, #{title => "builds", blocks => 20, responses => [size, vm, vm_symbols],
+        measured(Config, #{title => "builds", blocks => 20,
+                           responses => [size, vm, vm_symbols, squashfs_xz],
                            programs => [#{name => hello, input => example("hello")}],
                            factors => [#{name => flags,
                                          levels => [#{name => none},
                                                     #{name => min, flags => ["+Mea", "min"]}]}]}),
     [#{<<"block">> := <<"build">>, <<"cells">> := [_, _],
-       <<"values">> := #{<<"size">> := Size, <<"vm">> := Vm, <<"vm_symbols">> := Symbols}}] =
-        Samples,
+       <<"values">> := #{<<"size">> := Size, <<"vm">> := Vm, <<"vm_symbols">> := Symbols,
+                         <<"squashfs_xz">> := Image}}] = Samples,
     ?assert(Vm < Symbols andalso Vm < Size andalso Symbols < 2 * Vm),
+    ?assert(Image < Size andalso Image > Size div 2),
     ?assertMatch({match, _}, re:run(Output, "flags=min +[0-9,]+ +1.000 +the same\n")),
     ?assertEqual(nomatch, re:run(Output, "interval|noisy|detected")).
 
@@ -137,6 +139,21 @@ library(Config) ->
     ?assert(Size(#{}) > Size(#{<<"applications">> => <<"zip">>})),
     ?assert(Size(#{<<"applications">> => <<"zip">>}) > Stream),
     ?assert(Size(#{<<"modules">> => <<"gzip">>, <<"stream">> => <<"zstd">>}) > Stream).
+
+%% The stock OTP runs an application of which only the sources exist, and a program that waits has
+%% memory.
+stock_sources(Config) ->
+    Waiting = filename:join(running:root(), "host/whittle_measure/priv/programs/waiting"),
+    {Samples, _} =
+        measured(Config, #{title => "stock", responses => [first_line, rss_mean], blocks => 1,
+                           duration => 1,
+                           programs => [#{name => waiting, input => Waiting}],
+                           factors => [#{name => build,
+                                         levels => [#{name => stock, runner => stock},
+                                                    #{name => whole}]}]}),
+    ?assertMatch([#{<<"first_line">> := _, <<"rss_mean">> := _},
+                  #{<<"first_line">> := _, <<"rss_mean">> := _}],
+                 [Values || #{<<"values">> := Values} <- Samples]).
 
 cell() ->
     #{<<"program">> => <<"kernel">>, <<"debug">> => <<"no">>, <<"modules">> => <<"no">>,

@@ -137,9 +137,9 @@ format_error({no_tool, Response, Program, Remedy}) ->
      Remedy];
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
-format_error({stock, Name, Output}) ->
-    ["the stock OTP made no boot script for ", Name, " (", Output, "): correct its applications, "
-     "or remove the runner `stock' from the study"];
+format_error({stock, Name, _}) ->
+    ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
+     "applications of the program, or remove the runner `stock' from the study"];
 format_error({different_studies, One, Other}) ->
     [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
@@ -151,6 +151,7 @@ format_error(Error) -> whittle_measure_study:format_error(Error).
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
 -spec details(reason()) -> [unicode:chardata()].
 details({make, Reason}) -> whittle_make:details(Reason);
+details({stock, _, Output}) -> binary:split(Output, <<"\n">>, [global, trim_all]);
 details(_) -> [].
 
 %% @doc Returns the name of an error, for programs (docs/json.md).

@@ -53,9 +53,10 @@ curves(Column, Title, Cells) ->
                     y => #{field => megabytes, type => quantitative,
                            title => text([Title, ", MB"])},
                     color => #{field => cell, type => nominal, sort => null,
-                               scale => #{range => ?COLORS}, legend => #{title => null}},
+                               scale => #{range => ?COLORS},
+                               legend => #{title => null, labelLimit => 480}},
                     strokeDash => #{field => cell, type => nominal, sort => null,
-                                    legend => #{title => null}}}}.
+                                    legend => #{title => null, labelLimit => 480}}}}.
 
 %% Internal functions
 

@@ -7,7 +7,12 @@
 %% @hidden
 -module(whittle_measure_library).
 
--export([choices/0, request/1, files/2, size/3]).
+-include_lib("kernel/include/file.hrl").
+
+%% The same files make the same archive.
+-define(TIME, {{1980, 1, 1}, {0, 0, 0}}).
+
+-export([choices/0, request/1, files/2, size/3, archive/2]).
 
 -export_type([form/0, files/0]).
 
@@ -54,7 +59,6 @@ app_file(Spec) -> unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])).
 -spec size(form(), files(), file:filename()) ->
           {ok, #{size := pos_integer(), sha256 := binary()}} | {error, unicode:chardata()}.
 size(Form, Files, File) ->
-    %% An archive contains the time of its making, so the sum covers the files.
     Sum = string:lowercase(binary:encode_hex(
                              crypto:hash(sha256, term_to_binary({Form, Files}, [deterministic])))),
     Bytes = [archived(maps:get(applications, Form, plain), Name,
@@ -78,8 +82,15 @@ compressed(gzip, Path, Bytes) ->
 compressed(plain, _, Bytes) -> Bytes.
 
 archived(plain, _, Files) -> [Bytes || {_, Bytes} <- Files];
-archived(zip, Name, Files) ->
-    {ok, {_, Archive}} = zip:create(atom_to_list(Name) ++ ".ez", Files, [memory]),
+archived(zip, Name, Files) -> archive(Name, Files).
+
+%% @doc Puts the files of an application into an archive. Two archives of the same files are equal.
+-spec archive(atom(), [{string(), binary()}]) -> binary().
+archive(Name, Files) ->
+    Entries = [{Path, Bytes, #file_info{size = byte_size(Bytes), type = regular, mode = 8#644,
+                                        mtime = ?TIME, atime = ?TIME, ctime = ?TIME}}
+               || {Path, Bytes} <- Files],
+    {ok, {_, Archive}} = zip:create(atom_to_list(Name) ++ ".ez", Entries, [memory]),
     Archive.
 
 %% The options are those of Whittle's packs.

@@ -36,7 +36,7 @@ look() ->
 
 %% @doc Returns the load between two looks. `Cpu' is the CPU time of the watched program in
 %% milliseconds.
--spec between(look(), look(), non_neg_integer()) -> load().
+-spec between(look(), look(), number()) -> load().
 between(#{at := Start} = One, #{at := End} = Other, Cpu) ->
     Grown = fun(Key) -> maps:get(Key, Other, 0) - maps:get(Key, One, 0) end,
     All = max(1, Grown(all)),

@@ -15,7 +15,7 @@
 
 %% Summed over the threads of the processes.
 -type work() ::
-        #{cpu := non_neg_integer(),             % milliseconds in user and kernel mode
+        #{cpu := float(),                       % milliseconds in user and kernel mode
           wakeups := non_neg_integer()}.        % voluntary context switches
 
 %% @doc Lists a process and all its descendants.
@@ -53,14 +53,16 @@ of_processes(Pids) ->
 -spec work(pos_integer()) -> work().
 work(Pid) ->
     Tasks = [Task || Each <- tree(Pid), Task <- tasks(Each)],
-    #{cpu => lists:sum([cpu(read(Task, "schedstat")) || Task <- Tasks]),
+    %% An idle thread works for less than a millisecond in many seconds, so the sum is in
+    %% nanoseconds.
+    #{cpu => lists:sum([cpu(read(Task, "schedstat")) || Task <- Tasks]) / 1.0e6,
       wakeups => lists:sum([field("voluntary_ctxt_switches", read(Task, "status"))
                             || Task <- Tasks])}.
 
 %% The first number of `schedstat' is the time on a CPU in nanoseconds.
 cpu(Text) ->
     case numbers(Text) of
-        [Nanoseconds | _] -> Nanoseconds div 1_000_000;
+        [Nanoseconds | _] -> Nanoseconds;
         [] -> 0
     end.
 

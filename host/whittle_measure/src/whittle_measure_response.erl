@@ -34,7 +34,7 @@
           peak => non_neg_integer(),              % the most resident bytes that the kernel saw
           workload => non_neg_integer(),          % microseconds that the workload took
           work => whittle_measure_process:work(), % between ready and the end
-          cpu => non_neg_integer(),               % milliseconds until the last reading
+          cpu => float(),                         % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
           output => binary(),
           directory => file:filename()}.
@@ -257,7 +257,9 @@ with_symbols(Vm, Symbols) ->
 squashfs(Compression, #{out := Out, directory := Directory}) ->
     Image = filename:join(Directory, "image." ++ Compression),
     _ = file:delete(Image),
+    %% The same times make the same image from the same output.
     case whittle_program:capture("mksquashfs", [Out, Image, "-comp", Compression, "-all-root",
+                                                "-all-time", "0", "-mkfs-time", "0",
                                                 "-no-progress", "-quiet", "-b", "1M"]) of
         {ok, _} ->
             Size = filelib:file_size(Image),

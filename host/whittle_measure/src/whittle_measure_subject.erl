@@ -159,8 +159,7 @@ system(Request, Input, Tell) ->
 %% in which Whittle starts them.
 stock(System, Root, Rel, Arguments) ->
     Erl = filename:join(Root, "bin/erl"),
-    Own = [filename:absname(filename:join(Path, "ebin"))
-           || #{origin := #{kind := input, path := Path}} <- whittle_system:apps(System)],
+    Own = [ebin(App, Rel) || #{origin := #{kind := input}} = App <- whittle_system:apps(System)],
     Names = [Name || #{name := Name, origin := #{kind := Kind}} <- whittle_system:apps(System),
                      Kind =/= device],
     Expression =
@@ -174,9 +173,26 @@ stock(System, Root, Rel, Arguments) ->
            filename:dirname(Rel)]),
     case whittle_program:run(Erl, lists:append([["-pa", Dir] || Dir <- Own])
                                  ++ ["-noshell", "-eval", lists:flatten(Expression)], #{}) of
-        {0, _} -> {ok, #{program => Erl, arguments => ["-noshell", "-boot", Rel]
-                                                      ++ after_extra(Arguments)}};
+        {0, _} -> {ok, #{program => Erl,
+                         arguments => ["-noshell", "-boot", Rel] ++ after_extra(Arguments)}};
         {_, Output} -> {error, {stock, filename:basename(Rel), string:trim(Output)}}
+    end.
+
+%% Whittle compiles a plain source directory in a temporary one, which is gone. The stock OTP gets
+%% copies of such modules.
+ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules}, Rel) ->
+    Compiled = filename:absname(filename:join(Path, "ebin")),
+    App = atom_to_list(Name) ++ ".app",
+    case filelib:is_file(filename:join(Compiled, App)) of
+        true -> Compiled;
+        false ->
+            Copy = filename:absname(filename:join([Rel ++ ".lib", atom_to_list(Name), "ebin"])),
+            ok = filelib:ensure_path(Copy),
+            ok = file:write_file(filename:join(Copy, App),
+                                 unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec]))),
+            [ok = file:write_file(filename:join(Copy, atom_to_list(Module) ++ ".beam"), Bytes)
+             || {Module, Bytes} <- maps:to_list(Modules)],
+            Copy
     end.
 
 after_extra([]) -> [];

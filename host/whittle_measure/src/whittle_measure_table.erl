@@ -134,5 +134,7 @@ verdict(#{verdict := worse}) -> "worse";
 verdict(#{verdict := same}) -> "the same";
 verdict(#{n := 0}) -> "";
 verdict(#{verdict := unknown}) -> "too few blocks for a test";
+verdict(#{verdict := none, detectable := Detectable}) when Detectable > 10 ->
+    "no difference; this run could not have detected a factor of 10";
 verdict(#{verdict := none, detectable := Detectable}) ->
     io_lib:format("no difference; this run could have detected ~.1f %", [100 * (Detectable - 1)]).

@@ -66,7 +66,14 @@ work_is_counted(_) ->
     ?assert(Busy > 0),
     ?assert(Busy =< 2 * Watched),
     {ok, #{work := #{cpu := Idle}}} = run("echo ready; exec tail -f /dev/null", #{duration => 500}),
-    ?assert(Idle < Busy).
+    ?assert(Idle < Busy),
+    %% A program that has only printed a line has worked, and not for whole milliseconds.
+    {ok, Started} = whittle_program:start("/bin/sh",
+                                          ["-c", "echo ready; exec tail -f /dev/null"], #{}),
+    {output, _} = whittle_program:next(Started, infinity),
+    #{cpu := Little} = whittle_measure_process:work(whittle_program:pid(Started)),
+    ok = whittle_program:stop(Started),
+    ?assert(is_float(Little) andalso Little /= trunc(Little)).
 
 environment(_) ->
     {ok, #{output := Output}} =
