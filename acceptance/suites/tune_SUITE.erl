@@ -5,10 +5,10 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
-         lines_of_a_failure/1, wrong_arguments/1]).
+         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, interrupted/1]).
 
 all() -> [explained, explained_application, node_explained, other_cookie, no_node,
-          lines_of_a_failure, wrong_arguments].
+          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built].
 
 %% The relay has nothing that answers calls of other nodes but `rex'.
 init_per_suite(Config) ->
@@ -17,6 +17,10 @@ init_per_suite(Config) ->
                           ["--shake", "functions", "--missing", "crash", "--remote", "none",
                            "--data", "none", "--atoms", "none", "--feature", "+terms"]),
     ok = file:write_file(filename:join(Dir, "sys.config"), "[{relay, [{port, 0}]}].\n"),
+    %% The page needs the packages of web/chart, which the tests of web/ install later.
+    {0, _} = running:run(os:find_executable("make"),
+                         ["-C", filename:join(running:root(), "web"),
+                          "node_modules/.package-lock.json"], #{env => keep}),
     [{dir, Dir}, {relay, Relay}, {epmd, running:free_port()} | Config].
 
 end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
@@ -90,9 +94,88 @@ wrong_arguments(Config) ->
              {["--explain", "a", "b"], 2, "unexpected argument `b'"},
              {["--explain", "--node", "x", "a"], 2, "so `a' has no effect"},
              {["--explain", "a", "--seconds", "0"], 2, "--seconds cannot be `0'"},
-             {["--explain", "a", "--ready", "("], 2, "--ready: missing"}]].
+             {["--explain", "a", "--ready", "("], 2, "--ready: missing"},
+             {["--node", "x"], 2, "--node needs --explain"},
+             {["a", "--ram", "24X"], 2, "--ram cannot be `24X'; give a size such as 24M"},
+             {["a", "--max-slowdown", "much"], 2, "--max-slowdown cannot be `much'"},
+             {["a", "--time", "0"], 2, "--time cannot be `0'; give a time such as"},
+             {["/nowhere"], 1, "^whittle: /nowhere is neither a program nor"},
+             {[relay(Config), "-o", "/nowhere/x"], 1, "/nowhere"},
+             {[relay(Config), "--ram", "2M", "-o", in("small", Config)], 1,
+              "whittle: the program's code and the VM alone take [0-9,]+ bytes, more than"}]].
+
+%% A search of a program that works for half a second. Its settings hold the limits in runs that the
+%% search did not use.
+searched(Config) ->
+    {0, Output} = tune([working(Config), "--time", "80s", "--max-slowdown", "100%",
+                        "-o", in("found", Config)], Config),
+    [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
+     || Pattern <- ["^validation +peak RSS +against own", "^own +[1-9][0-9,]+ +1.000 ",
+                    "^stock +", "^mea_min +", "^whittle +", "^grisp_nano +", " recommended$",
+                    "^best of the search +", "^setting +value", "^the settings: .*/found$",
+                    "^the page: .*/found.tuning/page.html$"]],
+    {ok, [#{flags := [_ | _]}]} = file:consult(in("found", Config)).
+
+%% The browser shows the trade-off and a chart for each response, and asks for nothing outside.
+page(Config) ->
+    Page = in("found.tuning/page.html", Config),
+    {0, Dom} = running:run(os:find_executable("chromium"),
+                           ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                            "file://" ++ uri_string:quote(Page, "/")], #{}),
+    ?assertEqual(4, length(binary:matches(Dom, <<"<figure><svg">>))),
+    ?assertMatch({_, _}, binary:match(Dom, <<"Memory against time">>)),
+    ?assertMatch({_, _}, binary:match(Dom, <<"Made by <code>whittle tune</code>">>)),
+    {ok, Html} = file:read_file(Page),
+    ?assertEqual(nomatch, re:run(Html, "(src|href)=\"(https?:|//)")).
+
+%% A build with the settings: the VM has them.
+built(Config) ->
+    Settings = in("chosen", Config),
+    ok = file:write_file(Settings, "#{flags => [\"+P\", \"2048\"],\n"
+                                   "  environment => [{\"ERL_FULLSWEEP_AFTER\", \"7\"}]}.\n"),
+    Script = in("limits.escript", Config),
+    ok = file:write_file(Script, "#!/usr/bin/env escript\nmain(_) -> io:format(\"~p ~p\", "
+                                 "[erlang:system_info(process_limit), "
+                                 "erlang:system_info(fullsweep_after)]).\n"),
+    Limits = running:build(Script, in("limits", Config), ["--settings", Settings]),
+    ?assertEqual({0, <<"2048 {fullsweep_after,7}">>}, running:run(Limits, [])),
+    ?assertMatch({1, <<"whittle: /nowhere cannot be read", _/binary>>},
+                 running:whittle(["build", Script, "-o", in("limits", Config), "--settings",
+                                  "/nowhere"])).
+
+%% Ctrl-C ends a search at once, and the samples are there. The program says that a run begins, in a
+%% pipe.
+interrupted(Config) ->
+    Said = in("said", Config),
+    "" = os:cmd("mkfifo '" ++ Said ++ "'"),
+    Reader = running:start("/bin/sh", ["-c", "exec 3<>\"$0\"; cat <&3", Said]),
+    Program = program("interrupted", ["echo run >'", Said, "'\n"], Config),
+    Tune = running:start(filename:join(running:root(), "whittle"),
+                         ["tune", Program, "-o", in("stopped", Config)], #{env => keep}),
+    %% Two runs for the account, and then those of the search.
+    _ = running:until(Reader, <<"run\nrun\nrun\nrun\nrun\n">>),
+    ok = running:signal(Tune, "INT"),
+    {130, _} = running:ended(Tune),
+    ok = running:signal(Reader, "TERM"),
+    {ok, Samples} = file:read_file(in("stopped.tuning/samples.jsonl", Config)),
+    ?assertEqual(2, length(binary:matches(Samples, <<"\n">>))).
 
 %% Internal functions
+
+in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+working(Config) -> program("working", "", Config).
+
+%% A VM that works for about half a second and ends.
+program(Name, First, Config) ->
+    File = in(Name, Config),
+    ok = file:write_file(File, ["#!/bin/sh\n", First, "exec '", os:find_executable("erl"),
+                                "' -noshell -eval 'io:put_chars(\"ready\\n\"), "
+                                "[lists:foldl(fun(N, S) -> [N | S] end, [], lists:seq(1, 40000)) "
+                                "|| _ <- lists:seq(1, 8)], "
+                                "receive after 200 -> init:stop() end'\n"]),
+    ok = file:change_mode(File, 8#755),
+    File.
 
 name() -> "tuned".
 

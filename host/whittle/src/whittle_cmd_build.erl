@@ -75,6 +75,8 @@ command() ->
            #{name => native, long => "native", value => "FILES", list => true,
              help => "link in the NIFs and drivers that these files describe (docs/natives.md); "
                      "commas separate the files"},
+           #{name => settings, long => "settings", value => "FILE",
+             help => "the VM settings that `whittle tune' found"},
            #{name => app, long => "app", value => "NAME", many => true,
              help => "pack this application too, with the applications that it needs; you can "
                      "repeat this option"},
@@ -112,7 +114,7 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
     end.
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
-    (maps:with([out, format, ca_certs], Values))
+    (maps:with([out, format, ca_certs, settings], Values))
     #{input => Path, otp => Otp, target => Target, flavor => Vm, shake => Shake,
       libs => string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
       add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],

@@ -1,5 +1,5 @@
-%% @doc Implements `whittle tune'. It explains the memory of a program or of a running node
-%% ({@link whittle_tune}).
+%% @doc Implements `whittle tune'. It searches settings of the VM for a program, or explains the
+%% memory of a program or of a running node ({@link whittle_tune}).
 -module(whittle_cmd_tune).
 -behaviour(whittle).
 
@@ -9,11 +9,22 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "tune", arguments => ["[PATH]"],
-      help => "explain where the memory of a program or of a running node is",
-      options => [#{name => explain, long => "explain",
-                    help => "explain the memory"},
+      help => "find VM settings that save memory, by running the program; --explain shows where "
+              "its memory is",
+      options => [#{name => out, long => "out", short => $o, value => "FILE",
+                    help => "the file of the settings, for `build --settings' (default: the "
+                            "program's name with .settings); the samples and the page are in "
+                            "FILE.tuning"},
+                  #{name => ram, long => "ram", value => "SIZE",
+                    help => "the memory that the program may take at its peak, such as 24M"},
+                  #{name => slowdown, long => "max-slowdown", value => "PERCENT",
+                    help => "how much slower the program may become (default: 5%)"},
+                  #{name => time, long => "time", value => "TIME",
+                    help => "the time of the search, such as 90s or 10m (default: 10m)"},
+                  #{name => explain, long => "explain",
+                    help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
-                    help => "explain the memory of this running node"},
+                    help => "with --explain: look at this running node"},
                   #{name => workload, long => "workload", value => "CMD",
                     help => "a command of sh that uses the program; it starts when the program is "
                             "ready, and the run ends with it"},
@@ -23,11 +34,11 @@ command() ->
                     help => "the line that says that the program is ready (default: its first "
                             "line)"},
                   #{name => seconds, long => "seconds", value => "N",
-                    help => "run the program for N seconds, or its workload for at most N seconds "
-                            "(default: 10; 600 with --workload)"},
+                    help => "run the program for N seconds in each run, or its workload for at "
+                            "most N seconds (default: 10; 600 with --workload)"},
                   whittle_command_line:json()]}.
 
-%% @doc Explains a program or a node.
+%% @doc Searches settings for a program, or explains a program or a node.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{explain := true, arguments := [], node := Name}) ->
     explained(whittle_tune:explain_node(Name));
@@ -40,8 +51,21 @@ run(#{explain := true, arguments := [Path]} = Values) ->
 run(#{explain := true}) ->
     whittle_failure:usage("`whittle tune --explain' needs PATH or --node NAME; see `whittle help "
                           "tune'");
+run(#{node := _}) ->
+    whittle_failure:usage("--node needs --explain; see `whittle help tune'");
+run(#{arguments := [Path]} = Values) ->
+    Out = maps:get(out, Values, filename:basename(Path) ++ ".settings"),
+    whittle_work:steps(
+      [fun(_) -> options(Values) end,
+       fun(Options) -> amount(ram, fun bytes/1, "a size such as 24M or 900K", Values, Options) end,
+       fun(Options) -> amount(slowdown, fun percent/1, "a number such as 5%", Values, Options) end,
+       fun(Options) ->
+               amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
+       end,
+       fun(Options) -> checked(Out, Options) end,
+       fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out})) end]);
 run(_) ->
-    whittle_failure:usage("`whittle tune' needs --explain; see `whittle help tune'").
+    whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 
 %% Internal functions: options
 
@@ -68,7 +92,51 @@ seconds(#{seconds := Text}, Options) ->
     end;
 seconds(_, Options) -> {ok, Options}.
 
+%% The search takes minutes, so the file is checked before.
+checked(Out, Options) ->
+    case whittle_pack:check_beside(Out) of
+        ok -> {ok, Options};
+        {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error))
+    end.
+
+amount(Name, Read, Hint, Values, Options) ->
+    case Values of
+        #{Name := Text} ->
+            case Read(Text) of
+                {ok, Amount} -> {ok, Options#{Name => Amount}};
+                error ->
+                    Long = case Name of slowdown -> "max-slowdown"; _ -> atom_to_list(Name) end,
+                    whittle_failure:usage(["--", Long, " cannot be `", Text, "'; give ", Hint])
+            end;
+        _ -> {ok, Options}
+    end.
+
+bytes(Text) -> in_units(Text, [{"", 1}, {"K", 1 bsl 10}, {"M", 1 bsl 20}, {"G", 1 bsl 30}]).
+
+seconds(Text) -> in_units(Text, [{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}]).
+
+in_units(Text, Units) ->
+    case string:to_integer(Text) of
+        {Number, Unit} when is_integer(Number), Number > 0 ->
+            case lists:keyfind(Unit, 1, Units) of
+                {Unit, Factor} -> {ok, Number * Factor};
+                false -> error
+            end;
+        _ -> error
+    end.
+
+percent(Text) ->
+    Digits = string:trim(Text, trailing, "%"),
+    case {string:to_float(Digits), string:to_integer(Digits)} of
+        {{Number, ""}, _} when is_float(Number), Number >= 0 -> {ok, Number / 100};
+        {_, {Number, ""}} when is_integer(Number), Number >= 0 -> {ok, Number / 100};
+        _ -> error
+    end.
+
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
+tell({run, Phase, Name, {left, Seconds}}) ->
+    whittle_progress:step(io_lib:format("~ts: ~ts, about ~b s left", [Phase, Name, Seconds]));
+tell({failed, Name, Line}) -> whittle_progress:note([atom_to_list(Name), ": ", Line]);
 tell(_) -> ok.
 
 %% Internal functions: results
@@ -79,6 +147,20 @@ explained({ok, Account}) ->
                     doubt(whittle_tune:unexplained(Account))],
            json => whittle_tune:json(Account)}};
 explained({error, Reason}) -> whittle_failure:tune(Reason).
+
+tuned({ok, #{found := #{best := Best, holds := Holds}, out := Out, page := Page,
+             notes := Notes} = Tuned}) ->
+    _ = [whittle_progress:note(Note) || Note <- Notes],
+    {ok, #{text => [[[whittle_table:text(Table), $\n] || [_, _ | _] = Table
+                                                             <- whittle_tune:tables(Tuned)],
+                    verdict(Best, Holds), "the settings: ", Out, "\nthe page: ", Page, "\n"],
+           json => whittle_tune:found_json(Tuned)}};
+tuned({error, Reason}) -> whittle_failure:tune(Reason).
+
+verdict(own, true) -> "No settings saved memory within the limits: keep the program's own.\n";
+verdict(own, false) ->
+    "No settings hold the limits, and the program's own do not either: give it more memory.\n";
+verdict(_, _) -> "".
 
 doubt(Part) when Part > 0.05 ->
     io_lib:format("~.1f % of the memory is unexplained: C code of the program may have mapped "

@@ -85,7 +85,8 @@ help(Config) ->
            " `build --evidence'; the exit code is that of CMD\n"
            "  measure     run a study, which measures the cost of build options and VM settings "
            "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'\n"
-           "  tune        explain where the memory of a program or of a running node is\n"
+           "  tune        find VM settings that save memory, by running the program; --explain "
+           "shows where its memory is\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
@@ -139,6 +140,7 @@ help_of_command(Config) ->
            " program loads while it runs: code:load_binary), separated by commas; or none\n"
            "  --native FILES        link in the NIFs and drivers that these files describe"
            " (docs/natives.md); commas separate the files\n"
+           "  --settings FILE       the VM settings that `whittle tune' found\n"
            "  --app NAME            pack this application too, with the applications that it"
            " needs; you can repeat this option\n"
            "  --no-outside-links    refuse symbolic links that point outside the input\n"
@@ -261,7 +263,8 @@ completion(Config) ->
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
-              " --data --atoms --code --native --app --no-outside-links --ca-certs --json"},
+              " --data --atoms --code --native --settings --app --no-outside-links --ca-certs"
+              " --json"},
              {"build --otp \"\"", "25 17"},
              {"build app --target x", "x86_64"},
              {"build -o b", ""},

@@ -34,6 +34,7 @@
           attributes => auto | keep,        % of modules; default: auto, which keeps them if
                                             % a module names them
           shake => none | shake(),          % default: none
+          settings => file:filename(),      % of `whittle tune'; default: none
           ca_certs => file:filename(),      % PEM, for machines without /etc/ssl; default: none
           runtime => whittle_runtime:options(), % the cache directory, and more
           tell => fun((event()) -> term())}.% receives each event, in the calling process
@@ -45,7 +46,7 @@
           input := file:filename(), otp => string(), passes => [module()],
           flavor => size | speed, libs => [file:filename()], add => [whittle_system:app_name()],
           natives => [file:filename()], outside_links => note | refuse, includes => auto | keep,
-          attributes => auto | keep, shake => none | shake(),
+          attributes => auto | keep, shake => none | shake(), settings => file:filename(),
           runtime => whittle_runtime:options(), tell => fun((event()) -> term())}.
 
 %% The options of {@link whittle_shake:plan/2}, and two files that the build reads at its start.
@@ -115,11 +116,12 @@
       | {runtime, whittle_runtime:reason()}
       | {plan_file, whittle_plan_file:error()}
       | whittle_make_shake:reason()
+      | whittle_make_settings:error()
       | {input_is_output, file:filename()}.
 
 %% The keys of system_request(), and those that only request() has.
 -define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
-                      includes, attributes, shake, runtime, tell]).
+                      includes, attributes, shake, settings, runtime, tell]).
 -define(OUTPUT_KEYS, [target, optimize, out, format, ca_certs]).
 
 %% @doc Checks a request as {@link make/1} does first, and builds nothing.
@@ -181,6 +183,8 @@ format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
     [Out, " is the input and would be overwritten: name another output with -o"];
+format_error({Tag, _, _} = Error) when Tag =:= bad_settings; Tag =:= unreadable_settings ->
+    whittle_make_settings:format_error(Error);
 format_error(Error) -> whittle_make_shake:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
@@ -265,13 +269,23 @@ vm(#{request := Request}, Natives) ->
 check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
     steps([fun(_) -> check_shake(Shake) end,
            fun(_) -> in(system, whittle_read:check(Input)) end,
-           fun(_) -> in(system, whittle_native:read_all(Files)) end,
-           fun(Natives) ->
+           fun(_) -> settings(Build) end,
+           fun(Settings) -> {ok, Build#{settings => Settings}} end,
+           fun(With) ->
+                   case whittle_native:read_all(Files) of
+                       {ok, Natives} -> {ok, With#{natives => Natives}};
+                       {error, _} = Error -> in(system, Error)
+                   end
+           end,
+           fun(With) ->
                    case whittle_make_shake:read_files(Shake) of
-                       {ok, Read} -> {ok, Build#{natives => Natives, shake => Read}};
+                       {ok, Read} -> {ok, With#{shake => Read}};
                        {error, _} = Error -> Error
                    end
            end]).
+
+settings(#{request := #{settings := File}}) -> whittle_make_settings:read(File);
+settings(_) -> {ok, #{flags => [], environment => []}}.
 
 check_output_request(Build) ->
     steps([fun(_) -> check_vm(Build) end,
@@ -314,7 +328,10 @@ read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib
                                            natives => Natives, add => Add,
                                            outside_links => Links})) end,
            fun(System) -> in(system, whittle_device:add(System)) end,
-           fun(System) -> {ok, Build#{system => System}} end]).
+           fun(System) ->
+                   With = whittle_make_settings:add(maps:get(settings, Build), System),
+                   {ok, Build#{system => With}}
+           end]).
 
 name_output(#{out := _} = Build) -> {ok, Build};
 name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).

@@ -4,10 +4,9 @@
 %% that one drawing serves light and dark pages. The colors of data are those of Okabe and Ito
 %% ("Color Universal Design", 2008), which people with any color vision can tell apart. The blue is
 %% lighter than theirs, for dark pages.
-%% @hidden
 -module(whittle_measure_chart).
 
--export([intervals/1, curves/3]).
+-export([intervals/1, curves/3, points/1]).
 
 -define(WIDTH, 460).
 -define(COLORS, [<<"#2b8cca">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
@@ -57,6 +56,27 @@ curves(Column, Title, Cells) ->
                                legend => #{title => null, labelLimit => 480}},
                     strokeDash => #{field => cell, type => nominal, sort => null,
                                     legend => #{title => null, labelLimit => 480}}}}.
+
+%% @doc Describes points of two values: megabytes and a ratio of time. `front' is the kind of a
+%% point, which its color and its shape show.
+-spec points([#{name := binary(), peak := float(), slowdown := float(), front := binary()}]) ->
+          whittle_json:json().
+points(Points) ->
+    X = #{field => peak, type => quantitative, title => <<"largest resident memory, MB">>,
+          scale => #{zero => false}},
+    Y = #{field => slowdown, type => quantitative, scale => #{zero => false},
+          title => <<"time or CPU time, as a ratio to the program's own settings">>},
+    Kind = #{field => front, type => nominal, sort => null, legend => #{title => null,
+                                                                       labelLimit => 260}},
+    (base())#{data => #{values => Points}, height => 300,
+              layer => [#{mark => #{type => point, filled => true, size => 70},
+                          encoding => #{x => X, y => Y,
+                                        color => Kind#{scale => #{range => ?COLORS}},
+                                        shape => Kind}},
+                        #{mark => #{type => text, align => left, dx => 8, fontSize => 9,
+                                    color => currentColor},
+                          encoding => #{x => X, y => Y,
+                                        text => #{field => name, type => nominal}}}]}.
 
 %% Internal functions
 

@@ -1,5 +1,4 @@
 %% @doc Draws charts with `web/chart', which runs in Node.js.
-%% @hidden
 -module(whittle_measure_draw).
 
 -export([svg/1, png/1]).

@@ -3,7 +3,6 @@
 %% The numbers come from /proc/stat, /proc/pressure, /proc/vmstat and cpufreq (proc(5) and the
 %% kernel's `accounting/psi'). A kernel without one of them gives no number for it. A fixed piece of
 %% work that this VM runs before each sample shows how fast the machine is at that moment.
-%% @hidden
 -module(whittle_measure_machine).
 
 -export([look/0, between/3, pace/0, facts/0]).

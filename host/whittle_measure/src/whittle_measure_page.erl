@@ -6,11 +6,15 @@
 
 %% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
 -spec charts(whittle_measure:report()) -> [whittle_json:json()].
-charts(Report) -> [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
+charts(Report) ->
+    [Chart || #{chart := Chart} <- maps:get(front, Report, [])]
+        ++ [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
 
 %% @doc Names a PNG file for each chart of {@link charts/1}.
 -spec chart_names(whittle_measure:report()) -> [file:filename()].
 chart_names(Report) ->
+    Front = [Chart || #{chart := Chart} <- maps:get(front, Report, [])],
+    ["front-" ++ integer_to_list(Index) ++ ".png" || Index <- lists:seq(1, length(Front))] ++
     [lists:flatten(io_lib:format("~ts-~ts-~b.png", [Name, Program, Index]))
      || #{result := #{response := #{name := Name}, program := Program}, charts := Charts}
             <- sections(Report),
@@ -21,14 +25,20 @@ chart_names(Report) ->
 -spec html(whittle_measure:report(), [unicode:chardata()]) -> iodata().
 html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
     #{study := #{references := References}} = Report,
+    {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, maps:get(front, Report, [])),
     {Sections, _} = lists:mapfoldl(fun(Section, Left) -> section(Section, References, Left) end,
-                                   Drawings, sections(Report)),
+                                   Rest, sections(Report)),
     unicode:characters_to_binary(
       ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
        escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
-       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), Sections,
+       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), Front, Sections,
        footer(Report), "</main>\n</body>\n</html>\n"]).
+
+front(#{title := Title, text := Text}, Drawings) ->
+    {Own, Rest} = lists:split(min(1, length(Drawings)), Drawings),
+    {["<section>\n<h2>", escaped(Title), "</h2>\n<p>", escaped(Text), "</p>\n",
+      [["<figure>", Svg, "</figure>\n"] || Svg <- Own], "</section>\n"], Rest}.
 
 %% One section for each response, with the programs one after another.
 sections(#{results := Results, samples := Samples}) ->
@@ -101,9 +111,13 @@ runs(Count, #{study := #{blocks := Blocks, seed := Seed},
                    "~.1f&nbsp;%.</p>~n",
                    [100 * (Pace - 1), 100 * Others, 100 * Steal])].
 
-footer(#{study := #{name := Name}, facts := Facts}) ->
+footer(#{study := #{name := Name}, facts := Facts} = Report) ->
+    Command = case Report of
+                  #{front := [_ | _]} -> "whittle ";
+                  _ -> "whittle measure "
+              end,
     Machine = maps:get(<<"machine">>, Facts),
-    ["<footer><p>Made by <code>whittle measure ", escaped(Name), "</code>. Raw samples: "
+    ["<footer><p>Made by <code>", Command, escaped(Name), "</code>. Raw samples: "
      "<a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
      escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
      " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",

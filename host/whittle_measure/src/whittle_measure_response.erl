@@ -2,7 +2,6 @@
 %%
 %% A study lists its responses as maps. `kind' chooses what to measure, and the other keys are the
 %% options of that kind. Each kind has one row in {@link kinds/0}, with its unit and its direction.
-%% @hidden
 -module(whittle_measure_response).
 
 -export([kinds/0, check/1, needs/1, applies/2, is_exact/1, lacks/1, unit/1, better/1, title/1,

@@ -3,10 +3,9 @@
 %%
 %% Each run appends one line and waits until the disk has it. A line that a full disk or a crash cut
 %% is not a sample; the next run of the study measures it again.
-%% @hidden
 -module(whittle_measure_samples).
 
--export([check/3, create/2, open/2, read/1, study/1, append/2, close/1]).
+-export([check/3, create/2, open/2, replace/2, read/1, study/1, append/2, close/1]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -47,7 +46,7 @@ create(Dir, Facts) ->
     whittle_work:steps(
       [fun(_) -> check(Dir, false, <<>>) end,
        fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
-       fun(_) -> named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n])) end,
+       fun(_) -> replace(Dir, Facts) end,
        fun(_) -> append_to(Dir) end]).
 
 %% @doc Continues a directory. The error is `changed', with the names of the facts that differ.
@@ -69,6 +68,11 @@ open(Dir, Facts) ->
 changes(#{<<"inputs">> := New}, #{<<"inputs">> := Old}) ->
     [Name || Name <- lists:usort(maps:keys(New) ++ maps:keys(Old)),
              maps:get(Name, New, none) =/= maps:get(Name, Old, none)].
+
+%% @doc Replaces the facts of a directory, for runs whose cells are known only at the end.
+-spec replace(file:filename(), facts() | map()) -> ok | {error, error()}.
+replace(Dir, Facts) ->
+    named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n])).
 
 %% @doc Reads the facts and the samples of a directory.
 -spec read(file:filename()) -> {ok, facts(), [sample()]} | {error, error()}.

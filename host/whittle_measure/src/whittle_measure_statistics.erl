@@ -3,7 +3,6 @@
 %% All functions are pure. A function that draws random numbers takes a seed, so that the same
 %% samples always give the same interval. `whittle_measure_statistics_SUITE' compares the results
 %% with SciPy's on generated data.
-%% @hidden
 -module(whittle_measure_statistics).
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).

@@ -3,7 +3,6 @@
 %% A study names programs, factors with their levels, a baseline and responses. A cell is one
 %% program with one level of each factor. The study measures each cell once in each block. See
 %% docs/measure.md for the keys of the file.
-%% @hidden
 -module(whittle_measure_study).
 
 -export([shipped/0, root/0, read/1, only/2, of_program/2, cells/1, baseline/2, key/1]).

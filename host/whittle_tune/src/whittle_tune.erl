@@ -1,14 +1,15 @@
 %% @doc Finds out where the memory of a program is, and which settings of the VM save some of it.
 %%
-%% {@link explain/2} joins the account of the VM with that of the kernel. docs/tune.md describes the
-%% accounts and the search.
+%% {@link explain/2} joins the account of the VM with that of the kernel. {@link tune/2} runs the
+%% program with many settings, and recommends some of them. docs/tune.md describes both.
 -module(whittle_tune).
 
 -export([explain/2, explain_node/1]).
 -export([rows/1, tops/1, json/1, unexplained/1]).
+-export([tune/2, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
 
--export_type([account/0, options/0, reason/0]).
+-export_type([account/0, options/0, search/0, event/0, tuned/0, reason/0]).
 
 -type account() :: whittle_tune_account:account().
 
@@ -21,7 +22,23 @@
           seconds => pos_integer(),             % see whittle_tune_program:options()
           tell => fun((whittle_make:event()) -> term())}.
 
--type reason() :: whittle_tune_subject:error() | whittle_tune_program:error()
+%% How to search.
+-type search() ::
+        #{arguments => string(), workload => string(), ready => string(), seconds => pos_integer(),
+          out := file:filename(),               % the file of settings; the samples are beside it
+          ram => pos_integer(),                 % bytes that the peak may take; default: no limit
+          slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
+          time => pos_integer(),                % seconds for the search; default: 600
+          tell => fun((whittle_make:event() | event()) -> term())}.
+
+-type event() :: whittle_tune_search:event().
+
+-type tuned() :: #{found := whittle_tune_search:found(),
+                   out := file:filename(), dir := file:filename(), page := file:filename(),
+                   notes := [unicode:chardata()]}.
+
+-type reason() :: whittle_tune_search:error() | whittle_measure:reason()
+                | whittle_tune_subject:error() | whittle_tune_program:error()
                 | whittle_tune_node:error().
 
 %% The seconds for which a program runs before its account is taken, and the longest workload.
@@ -55,6 +72,62 @@ run_options(Options) ->
 -spec explain_node(string()) -> {ok, account()} | {error, reason()}.
 explain_node(Name) -> whittle_tune_node:account(Name).
 
+%% The defaults of a search.
+-define(TIME, 600).
+-define(SLOWDOWN, 0.05).
+
+%% @doc Searches settings for a program, and writes them to a file. The samples and the page are in
+%% the directory with the name of the file and `.tuning'.
+-spec tune(file:filename(), search()) -> {ok, tuned()} | {error, reason()}.
+tune(Path, #{out := Out} = Options) ->
+    Dir = Out ++ ".tuning",
+    whittle_work:steps(
+      [fun(_) -> unused(Dir) end,
+       fun(_) ->
+               whittle_tune_subject:with(
+                 Path, Options,
+                 fun(Subject) -> whittle_tune_search:run(Path, Subject, search(Dir, Options)) end)
+       end,
+       fun(Found) ->
+               whittle_work:steps(
+                 [fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
+                  fun(_) -> whittle_tune_report:page(Dir, Path, Found) end,
+                  fun(#{page := Page, notes := Notes}) ->
+                          {ok, #{found => Found, out => Out, dir => Dir, page => Page,
+                                 notes => Notes}}
+                  end])
+       end]).
+
+unused(Dir) ->
+    case filelib:is_file(Dir) of
+        true -> {error, {used, Dir}};
+        false -> ok
+    end.
+
+%% A search takes many runs, so a workload that takes a part of its time such as this is too long.
+-define(RUNS, 20).
+
+longest(#{workload := _} = Options) ->
+    #{seconds => max(1, maps:get(time, Options, ?TIME) div ?RUNS)};
+longest(_) -> #{}.
+
+search(Dir, Options) ->
+    #{dir => Dir, ram => maps:get(ram, Options, none),
+      slowdown => maps:get(slowdown, Options, ?SLOWDOWN), seconds => maps:get(time, Options, ?TIME),
+      run => run_options(maps:merge(longest(Options), Options)),
+      tell => maps:get(tell, Options, fun(_) -> ok end)}.
+
+%% @doc Writes the tables of a search: the validation, the front, and the recommended settings.
+-spec tables(tuned()) -> [[[unicode:chardata() | integer()]]].
+tables(#{found := Found}) -> whittle_tune_report:tables(Found).
+
+%% @doc Returns what a search found as data.
+-spec found_json(tuned()) -> whittle_json:json().
+found_json(#{found := Found, out := Out, dir := Dir, page := Page}) ->
+    (whittle_tune_report:json(Found))#{out => unicode:characters_to_binary(Out),
+                                       samples => unicode:characters_to_binary(Dir),
+                                       page => unicode:characters_to_binary(Page)}.
+
 %% @doc Writes an account as the rows of a table. The first row is the head.
 -spec rows(account()) -> [[unicode:chardata() | integer()]].
 rows(Account) -> whittle_tune_account:rows(Account).
@@ -74,7 +147,23 @@ unexplained(Account) -> whittle_tune_account:unexplained(Account).
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({make, Reason}) -> whittle_make:format_error(Reason);
-format_error({no_program, Path}) ->
+format_error({used, Dir}) ->
+    [Dir, " exists: it holds the samples of another search; name another file with -o"];
+format_error({no_settings, Otp}) ->
+    ["whittle knows no settings for OTP ", Otp, ": use OTP 25 or newer"];
+format_error({budget_below_code, Ram, Fixed, _}) ->
+    ["the program's code and the VM alone take ", whittle_number:text(Fixed), " bytes, more than "
+     "the budget of ", whittle_number:text(Ram), ": give a larger --ram, or build with --shake "
+     "functions"];
+format_error({short_work, Milliseconds}) ->
+    io_lib:format("the work took ~b ms, too short to compare: give a workload of a second or more",
+                  [Milliseconds]);
+format_error({short_time, Seconds, Needed}) ->
+    io_lib:format("~b s are too short for a search with this workload: give --time ~bs, or a "
+                  "shorter workload", [Seconds, Needed]);
+format_error({fails_without, Line}) ->
+    ["the program fails with its own settings: ", Line, ": correct the program or its arguments"];
+format_error({no_program, Path}) when is_list(Path) ->
     [Path, " is neither a program nor an input of `whittle build': correct the path"];
 format_error({run, {not_ready, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": give --ready with a regular expression that "
@@ -84,6 +173,8 @@ format_error({run, {workload_failed, _, _} = Reason}) ->
 format_error({run, {workload_endless, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": give a command that ends, or a larger "
      "--seconds"];
+format_error({run, {ended_early, _} = Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": let the workload end first"];
 format_error({run, Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": correct the program or its arguments"];
 format_error({too_soon, Milliseconds}) ->
@@ -109,12 +200,18 @@ format_error({call_failed, Name, Reason}) ->
 format_error({no_kernel, Name}) ->
     ["the file smaps of ", Name, " cannot be read: run whittle as the node's user"];
 format_error({cookie_file, File, Reason}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"].
+    [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"];
+format_error({file, File, enospc}) ->
+    [File, " cannot be written, because the disk is full: make room; all runs so far are kept"];
+format_error(Error) -> whittle_measure:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}: the last lines of a
 %% program that failed.
 -spec details(reason()) -> [unicode:chardata()].
 details({make, Reason}) -> whittle_make:details(Reason);
+details({budget_below_code, _, _, Account}) ->
+    [io_lib:format("~12ts  ~ts", [whittle_number:text(Bytes), Name])
+     || #{name := Name, bytes := Bytes} <- whittle_tune_account:lines(Account)];
 details({run, {_, _, Output}}) when is_binary(Output) ->
     Lines = binary:split(Output, <<"\n">>, [global, trim_all]),
     [whittle_file_name:printable(Line)

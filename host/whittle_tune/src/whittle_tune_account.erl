@@ -10,7 +10,7 @@
 %% @hidden
 -module(whittle_tune_account).
 
--export([make/2, rows/1, tops/1, json/1, unexplained/1]).
+-export([make/2, rows/1, tops/1, json/1, unexplained/1, fixed/1, lines/1]).
 
 -export_type([account/0, line/0]).
 
@@ -55,6 +55,18 @@ sorted(Lines) -> lists:sort(fun(#{bytes := One}, #{bytes := Other}) -> One >= Ot
 %% @doc Returns the unexplained part of an account, from 0 to 1.
 -spec unexplained(account()) -> float().
 unexplained(#{rss := Rss, unexplained := Bytes}) -> abs(Bytes) / max(1, Rss).
+
+%% @doc Returns the lines of an account.
+-spec lines(account()) -> [line()].
+lines(#{lines := Lines}) -> Lines.
+
+%% @doc Returns the bytes that no setting of the VM changes: its files, the code, the atoms and the
+%% literals.
+-spec fixed(account()) -> non_neg_integer().
+fixed(#{lines := Lines}) ->
+    total([Line || #{group := Group, name := Name} = Line <- Lines,
+                   Group =:= vm orelse Group =:= code orelse Name =:= "atoms"
+                       orelse Name =:= "literals"]).
 
 %% Internal functions: the blocks of the VM
 

@@ -29,7 +29,7 @@
 %% The longest time that the VM takes to write it.
 -define(DUMP_MS, 60_000).
 
-%% @doc Runs the program once. The outcome contains `account' if the program still ran at the end.
+%% @doc Runs the program once.
 -spec run(whittle_measure_observe:subject(), options()) ->
           {ok, whittle_measure_response:outcome()} | {error, error()}.
 run(Subject, Options) -> run(Subject, Options, fun(_) -> #{} end).
@@ -44,6 +44,7 @@ run(Subject, #{seconds := Seconds} = Options, Look) ->
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
 %% program ends by itself, it runs a second time, up to the moment at which it had the most memory.
+%% `extra' in the outcome tells whether the VM's command line has the flag `-extra'.
 -spec explain(whittle_measure_observe:subject(), options()) ->
           {ok, whittle_tune_account:account(), whittle_measure_response:outcome()}
         | {error, error()}.
@@ -58,7 +59,10 @@ explain(Subject, Options) ->
 
 explain(Subject, Options, Dump) ->
     Dumping = dumping(Subject, Dump),
-    Look = fun(Started) -> #{snapshot => snapshot(Started, Dump)} end,
+    Look = fun(Started) ->
+                   Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
+                   #{extra => has_extra(Pid), snapshot => snapshot(Started, Pid, Dump)}
+           end,
     case run(Dumping, Options, Look) of
         {ok, #{snapshot := {ok, Account}} = Outcome} ->
             {ok, Account, maps:remove(snapshot, Outcome)};
@@ -83,7 +87,8 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
                                     patience => 1000 * Seconds, interval => ?INTERVAL,
                                     last => Look}),
             case whittle_measure_observe:run(Subject, maps:remove(workload, Settings)) of
-                {ok, #{snapshot := {ok, Account}}} -> {ok, Account, Outcome};
+                {ok, #{snapshot := {ok, Account}, extra := Extra}} ->
+                    {ok, Account, Outcome#{extra => Extra}};
                 {ok, #{snapshot := {error, _} = Error}} -> Error;
                 {ok, #{ended := Ended}} -> {error, {too_soon, Ended div 1000}};
                 {error, Reason} -> {error, {run, Reason}}
@@ -93,8 +98,7 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
 %% Internal functions: the two accounts
 
 %% The VM stands still while the kernel's account is read, so both accounts are of one moment.
-snapshot(Started, Dump) ->
-    Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
+snapshot(Started, Pid, Dump) ->
     signal("STOP", Pid),
     Kernel = whittle_tune_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
@@ -106,6 +110,13 @@ snapshot(Started, Dump) ->
             {ok, whittle_tune_account:make(whittle_tune_dump:parse(Text), Memory)};
         {{ok, _}, {error, _}} -> {error, {no_dump, Own}};
         {{error, Reason}, _} -> {error, {account, Pid, Reason}}
+    end.
+
+%% The words after `-extra' belong to the program, also those of ERL_ZFLAGS.
+has_extra(Pid) ->
+    case file:read_file(filename:join(["/proc", integer_to_list(Pid), "cmdline"])) of
+        {ok, Text} -> lists:member(<<"-extra">>, binary:split(Text, <<0>>, [global]));
+        {error, _} -> false
     end.
 
 %% The program's own start script may name another file.

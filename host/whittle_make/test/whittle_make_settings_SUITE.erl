@@ -1,0 +1,55 @@
+%% Tests whittle_make_settings: the file, and what a system gets from it.
+-module(whittle_make_settings_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([added/1, behind_the_programs_own/1, no_flags/1, bad_files/1]).
+
+all() -> [added, behind_the_programs_own, no_flags, bad_files].
+
+added(Config) ->
+    {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], other => 1,\n"
+                          "  environment => [{\"ERL_FULLSWEEP_AFTER\", \"0\"}]}.\n", Config),
+    System = whittle_make_settings:add(Settings, system()),
+    ?assertMatch(#{<<"vm.args">> := #{bytes := <<"\n+P 2048\n">>, mode := 8#644}},
+                 whittle_system:files(System)),
+    ?assertEqual(#{<<"ERL_FULLSWEEP_AFTER">> => {default, <<"0">>}}, whittle_system:env(System)).
+
+%% The last flag wins.
+behind_the_programs_own(Config) ->
+    {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], environment => []}.", Config),
+    Release = whittle_system:put_file(<<"vm.args">>, #{mode => 8#600, bytes => <<"+P 9000">>},
+                                      system()),
+    ?assertMatch(#{<<"vm.args">> := #{bytes := <<"+P 9000\n+P 2048\n">>, mode := 8#600}},
+                 whittle_system:files(whittle_make_settings:add(Settings, Release))).
+
+no_flags(Config) ->
+    {ok, Settings} = read("#{flags => [], environment => []}.", Config),
+    ?assertEqual(system(), whittle_make_settings:add(Settings, system())).
+
+bad_files(Config) ->
+    [begin
+         Error = read(Text, Config),
+         ?assertMatch({Text, {error, {bad_settings, _, _}}}, {Text, Error}),
+         {error, Reason} = Error,
+         Line = unicode:characters_to_list(whittle_make:format_error(Reason)),
+         ?assertEqual({Text, nomatch}, {Text, re:run(Line, "\n")})
+     end
+     || Text <- ["", "nothing", "#{flags => []}.", "[].", "#{flags => [1], environment => []}.",
+                 "#{flags => [\"+P 5\"], environment => []}.",
+                 "#{flags => [\"#\"], environment => []}.",
+                 "#{flags => [\"$HOME\"], environment => []}.",
+                 "#{flags => [], environment => [\"A=b\"]}.",
+                 "#{flags => [], environment => [{\"A\", \"b\nc\"}]}."]],
+    ?assertMatch({error, {unreadable_settings, "/nowhere", enoent}},
+                 whittle_make_settings:read("/nowhere")).
+
+%% Internal functions
+
+system() -> whittle_system:new(#{name => "hello", vsn => "1", otp => "29"}).
+
+read(Text, Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "the settings"),
+    ok = file:write_file(File, Text),
+    whittle_make_settings:read(File).

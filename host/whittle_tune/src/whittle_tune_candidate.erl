@@ -1,0 +1,144 @@
+%% @doc Proposes settings: the references, first guesses from an account, and combinations of what
+%% has helped.
+%%
+%% All functions are pure. A candidate changes only the settings in its values.
+%% @hidden
+-module(whittle_tune_candidate).
+
+-export([own/0, references/1, moves/2, combined/2, neighbours/2]).
+
+-export_type([candidate/0]).
+
+-type candidate() :: #{name := atom(), values := whittle_tune_settings:values()}.
+
+%% The moves of which a combination takes one at most: each changes how the VM gets its memory.
+-define(ALLOCATION, [small_carriers, fitted_carriers, one_instance, min]).
+%% The moves of which a combination takes one at most: each changes when old data is collected.
+-define(COLLECTION, [fullsweep_0, fullsweep_10]).
+
+%% @doc Returns the candidate that changes nothing: the baseline.
+-spec own() -> candidate().
+own() -> #{name => own, values => #{}}.
+
+%% @doc Returns the settings that the recommendation is compared with.
+-spec references([whittle_tune_settings:setting()]) -> [candidate()].
+references(Settings) ->
+    {ok, References} = file:consult(filename:join(code:priv_dir(whittle_tune),
+                                                  "references.config")),
+    [#{name => Name, values => maps:map(fun(Key, Value) -> real(Key, Value, Settings) end, Values)}
+     || #{name := Name, values := Values} <- References].
+
+real(Name, default, Settings) ->
+    {ok, Setting} = whittle_tune_settings:find(Name, Settings),
+    whittle_tune_settings:default(Setting);
+real(_, Value, _) -> Value.
+
+%% @doc Returns the candidates that change one thing each. The account gives the sizes of tables and
+%% carriers.
+-spec moves(whittle_tune_account:account(), [whittle_tune_settings:setting()]) -> [candidate()].
+moves(#{vm := Vm}, Settings) ->
+    [#{name => tables, values => tables(Vm, Settings)},
+     #{name => dirty_threads, values => #{dirty_cpu_schedulers => 1, dirty_io_schedulers => 1}},
+     #{name => one_scheduler, values => #{schedulers => 1, dirty_cpu_schedulers => 1,
+                                          dirty_io_schedulers => 1}},
+     #{name => small_carriers, values => #{carrier_least => 32, carrier_most => 256,
+                                           carrier_main => 16, carrier_cache => 0}},
+     #{name => fitted_carriers, values => fitted(Vm, Settings)},
+     #{name => one_instance, values => #{instances => false, carrier_least => 32,
+                                         carrier_most => 256, carrier_main => 16,
+                                         carrier_cache => 0}},
+     #{name => min, values => #{allocators => min}},
+     #{name => fullsweep_0, values => #{fullsweep => 0}},
+     #{name => fullsweep_10, values => #{fullsweep => 10}},
+     #{name => small_heaps, values => #{heap => 128, binary_heap => 4181}}].
+
+%% Twice the largest number that the account shows, as a power of 2. The account counts the
+%% processes of one moment; the most memory of their structures tells how many there were before.
+tables(#{process_count := Processes, port_count := Ports} = Vm, Settings) ->
+    #{processes => table(processes, Processes * growth(<<"fix_alloc">>, Vm), Settings),
+      ports => table(ports, Ports * growth(<<"driver_alloc">>, Vm), Settings)}.
+
+growth(Name, #{allocators := Allocators}) ->
+    case Allocators of
+        #{Name := #{blocks := Blocks, most_blocks := Most}} when Blocks > 0 -> Most / Blocks;
+        _ -> 4
+    end.
+
+table(Name, Most, Settings) ->
+    {ok, Setting} = whittle_tune_settings:find(Name, Settings),
+    whittle_tune_settings:fitted(power(ceil(2 * Most), 1), Setting).
+
+power(Least, Power) when Power >= Least -> Power;
+power(Least, Power) -> power(Least, 2 * Power).
+
+%% Carriers of about an eighth of the most memory of their type: at most so much lies idle in the
+%% carrier that was added last.
+fitted(#{allocators := Allocators}, Settings) ->
+    maps:merge(
+      #{carrier_main => 16, carrier_cache => 0},
+      maps:from_list(
+        lists:append([begin
+                          {ok, Setting} = whittle_tune_settings:find(Least, Settings),
+                          Kilobytes = power(Most div 8 div 1024, 16),
+                          Size = whittle_tune_settings:fitted(Kilobytes, Setting),
+                          [{Least, Size}, {Largest, max(32, Size)}]
+                      end || {Name, Least, Largest} <-
+                                 [{<<"eheap_alloc">>, heap_carrier_least, heap_carrier_most},
+                                  {<<"binary_alloc">>, binary_carrier_least, binary_carrier_most},
+                                  {<<"ets_alloc">>, ets_carrier_least, ets_carrier_most},
+                                  {<<"ll_alloc">>, long_carrier_least, long_carrier_most}],
+                             #{Name := #{most_blocks := Most}} <- [Allocators]]))).
+
+%% @doc Combines moves that helped, in the order of their gain: the best of those that exclude each
+%% other with all others, and then variants that lack a part or have the next best. `Count' is the
+%% largest number of combinations.
+-spec combined([candidate()], pos_integer()) -> [candidate()].
+combined(Useful, Count) ->
+    Free = [Move || #{name := Name} = Move <- Useful,
+                    not lists:member(Name, ?ALLOCATION ++ ?COLLECTION)],
+    Allocations = of_names(?ALLOCATION, Useful),
+    Collections = of_names(?COLLECTION, Useful),
+    Sets = [Free ++ Allocation ++ Collection
+            || Collection <- alternatives(Collections), Allocation <- alternatives(Allocations)]
+        ++ [(Free -- [Without]) ++ lists:sublist(Allocations, 1) ++ lists:sublist(Collections, 1)
+            || Without <- lists:reverse(Free)],
+    Different = lists:foldl(fun(Set, Before) ->
+                                    Values = joined(Set),
+                                    case lists:member(Values, Before) orelse Values =:= #{} of
+                                        true -> Before;
+                                        false -> Before ++ [Values]
+                                    end
+                            end, [], [Set || Set <- Sets, length(Set) > 1]),
+    [#{name => list_to_atom("mix_" ++ integer_to_list(Number)), values => Values}
+     || {Number, Values} <- lists:enumerate(lists:sublist(Different, Count))].
+
+of_names(Names, Useful) -> [Move || #{name := Name} = Move <- Useful, lists:member(Name, Names)].
+
+%% Each one alone, and none.
+alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].
+
+joined(Moves) -> lists:foldl(fun(#{values := Values}, Before) -> maps:merge(Before, Values) end,
+                             #{}, Moves).
+
+%% @doc Returns variants of a candidate whose numbers are half or twice as large, within the ranges.
+%% Tables are left alone: a smaller one might be full on another day.
+-spec neighbours(candidate(), [whittle_tune_settings:setting()]) -> [candidate()].
+neighbours(#{name := Name, values := Values}, Settings) ->
+    Groups = [{carriers, [carrier_least, carrier_most, heap_carrier_least, heap_carrier_most,
+                          binary_carrier_least, binary_carrier_most, ets_carrier_least,
+                          ets_carrier_most, long_carrier_least, long_carrier_most]},
+              {fullsweep, [fullsweep]}, {heap, [heap]}],
+    [#{name => list_to_atom(lists:concat([Name, "_", Group, "_", Word])), values => New}
+     || {Group, Keys} <- Groups, {Word, Factor} <- [{half, 0.5}, {twice, 2}],
+        New <- [maps:map(fun(Key, Value) -> scaled(Key, Value, Keys, Factor, Settings) end,
+                         Values)],
+        New =/= Values].
+
+scaled(Key, Value, Keys, Factor, Settings) when is_integer(Value) ->
+    case lists:member(Key, Keys) of
+        true ->
+            {ok, Setting} = whittle_tune_settings:find(Key, Settings),
+            whittle_tune_settings:fitted(round(Value * Factor), Setting);
+        false -> Value
+    end;
+scaled(_, Value, _, _, _) -> Value.

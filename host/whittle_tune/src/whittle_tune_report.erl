@@ -1,0 +1,135 @@
+%% @doc Writes what a search found: tables, the page, and the file of settings.
+%% @hidden
+-module(whittle_tune_report).
+
+-export([tables/1, page/3, write/3, text/2, json/1]).
+
+-define(MEGABYTE, 1.0e6).
+
+%% @doc Returns the tables of a search: the validation, the front of the search, and the recommended
+%% settings. The first row of each is its head.
+-spec tables(whittle_tune_search:found()) -> [[[unicode:chardata() | integer()]]].
+tables(#{validation := Validation, validated := Validated, best := Best, results := Results,
+         candidates := Candidates} = Found) ->
+    Front = whittle_tune_race:front([Name || #{name := Name} <- Candidates], Results),
+    [[head("validation")
+      | [row(whittle_tune_race:summary(Name, Validation), Best) || Name <- Validated]],
+     [head("best of the search") | [row(Summary, Best) || Summary <- Front]],
+     [["setting", "value", "unit", "effect"] | settings(Best, Found)]].
+
+head(Title) -> [Title, "peak RSS", "against own", "95 % interval", "time or CPU", "runs", ""].
+
+row(#{name := Name, runs := Runs, failed := Failed} = Summary, Best) ->
+    Mark = [case Name of
+                Best -> "recommended";
+                _ -> ""
+            end, [io_lib:format(" (~b of ~b failed)", [Failed, Runs]) || Failed > 0]],
+    case Summary of
+        #{peak := Peak, ratio := Ratio, interval := {Low, High}, slowdown := Slowdown} ->
+            [atom_to_list(Name), round(Peak), io_lib:format("~.3f", [Ratio]),
+             io_lib:format("~.3f to ~.3f", [Low, High]), io_lib:format("~.3f", [Slowdown]), Runs,
+             Mark];
+        _ -> [atom_to_list(Name), "-", "-", "-", "-", Runs, Mark]
+    end.
+
+settings(Best, #{settings := Settings} = Found) ->
+    Values = values(Best, Found),
+    [[atom_to_list(Name), whittle_tune_settings:format_value(maps:get(Name, Values)),
+      maps:get(unit, Setting, ""), Effect]
+     || #{name := Name, effect := Effect} = Setting <- Settings, is_map_key(Name, Values)].
+
+values(Best, #{candidates := Candidates}) ->
+    hd([Values || #{name := Name, values := Values} <- Candidates, Name =:= Best] ++ [#{}]).
+
+%% @doc Writes the page of a search into the directory of its samples.
+-spec page(file:filename(), file:filename(), whittle_tune_search:found()) ->
+          {ok, whittle_measure:report()} | {error, whittle_measure:reason()}.
+page(Dir, Path, Found) ->
+    Study = study(Path, Found),
+    Facts = #{study => <<"tune">>, title => binary(maps:get(title, Study)),
+              term => binary(io_lib:format("~tp.~n", [Study])), seed => 1,
+              machine => whittle_measure_machine:facts(),
+              otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
+              inputs => #{program => binary(Path)}},
+    case whittle_measure_samples:replace(Dir, Facts) of
+        ok -> whittle_measure:report(Dir, [front(Found)]);
+        {error, _} = Error -> Error
+    end.
+
+%% The page of a study: one factor, and one level for each candidate that has run.
+study(Path, #{candidates := Candidates, results := Results, validation := Validation}) ->
+    All = Results ++ Validation,
+    Ran = lists:usort([Name || #{name := Name} <- All]),
+    #{name => "tune", file => "tune", base => ".",
+      title => "Settings for " ++ filename:basename(Path),
+      question => "Which settings of the VM save memory, and what do they cost?",
+      programs => [#{name => list_to_atom(filename:basename(Path)), command => [Path],
+                     arguments => [], request => #{}}],
+      factors => [#{name => settings,
+                    levels => [#{name => Name, request => #{}, flags => [], environment => [],
+                                 runner => whittle}
+                               || #{name := Name} <- Candidates, lists:member(Name, Ran)]}],
+      baseline => #{settings => own},
+      responses => [#{name => rss_peak, kind => rss_peak}]
+          ++ [#{name => Kind, kind => Kind} || Kind <- time(All)] ++ [#{name => cpu, kind => cpu}],
+      blocks => lists:max([1 | [Block || #{block := Block} <- All]]), warmup => 0, seed => 1,
+      duration => 1}.
+
+time(Results) ->
+    lists:usort([Kind || #{kind := Kind} <- Results]).
+
+%% The trade-off between memory and time, as a chart of points.
+front(#{results := Results, validation := Validation, candidates := Candidates, best := Best}) ->
+    All = Results ++ Validation,
+    Names = [Name || #{name := Name} <- Candidates],
+    Front = [Name || #{name := Name} <- whittle_tune_race:front(Names, All)],
+    Points = [#{name => atom_to_binary(Name), peak => Peak / ?MEGABYTE, slowdown => Slowdown,
+                front => case Name of
+                             Best -> <<"recommended">>;
+                             own -> <<"the program's own settings">>;
+                             _ -> case lists:member(Name, Front) of
+                                      true -> <<"nothing is better in both">>;
+                                      false -> <<"another is better in both">>
+                                  end
+                         end}
+              || Name <- Names,
+                 #{peak := Peak, slowdown := Slowdown} <- [whittle_tune_race:summary(Name, All)]],
+    #{title => "Memory against time",
+      text => "Each point is the median of one candidate. Left is less memory, down is faster.",
+      chart => whittle_measure_chart:points(Points)}.
+
+%% @doc Writes the file of settings, for `whittle build --settings'.
+-spec write(file:filename(), file:filename(), whittle_tune_search:found()) ->
+          ok | {error, {file, file:filename(), file:posix() | badarg | terminated}}.
+write(File, Path, Found) ->
+    case file:write_file(File, text(Path, Found)) of
+        ok -> ok;
+        {error, Reason} -> {error, {file, File, Reason}}
+    end.
+
+%% @doc Returns the text of the file of settings.
+-spec text(file:filename(), whittle_tune_search:found()) -> binary().
+text(Path, #{best := Best, settings := Settings} = Found) ->
+    Values = values(Best, Found),
+    {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
+    binary(["%% Settings that `whittle tune' found for ", filename:basename(Path), ".\n"
+            "%% To use them: whittle build --settings FILE, or write the flags into vm.args.\n",
+            io_lib:format("~tp.~n", [#{flags => Flags, environment => Variables,
+                                       settings => Values}])]).
+
+%% @doc Returns what a search found as data (docs/json.md).
+-spec json(whittle_tune_search:found()) -> whittle_json:json().
+json(#{best := Best, holds := Holds, validation := Validation, validated := Validated,
+       settings := Settings, candidates := Candidates, results := Results} = Found) ->
+    {Flags, Variables} = whittle_tune_settings:command(values(Best, Found), Settings),
+    #{recommended => Best, holds => Holds, flags => [binary(Flag) || Flag <- Flags],
+      environment => maps:from_list([{binary(Name), binary(Value)} || {Name, Value} <- Variables]),
+      validation => [summary(whittle_tune_race:summary(Name, Validation)) || Name <- Validated],
+      front => [summary(Summary)
+                || Summary <- whittle_tune_race:front([Name || #{name := Name} <- Candidates],
+                                                      Results)]}.
+
+summary(#{interval := {Low, High}} = Summary) -> Summary#{interval := [Low, High]};
+summary(Summary) -> Summary.
+
+binary(Text) -> unicode:characters_to_binary(Text).

@@ -1,0 +1,106 @@
+%% Tests whole searches, with a VM of this OTP and small work.
+-module(whittle_tune_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([searched/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
+         fails_without/1, full_disk/1, every_error_is_one_line/1]).
+
+all() -> [searched, used_directory, budget_below_code, short_work, short_time, fails_without,
+          full_disk, every_error_is_one_line].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join([proplists:get_value(priv_dir, Config), "a search", atom_to_list(Case)]),
+    ok = filelib:ensure_path(Dir),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The program dies under +Mea min: this is a result, and the search goes on. The file of settings
+%% has the flags of the recommendation, each run is a sample, and the page exists.
+searched(Config) ->
+    Program = program("case \"$ERL_ZFLAGS\" in *Mea*) echo no memory >&2; exit 9;; esac\n", Config),
+    Out = in("found.settings", Config),
+    Self = self(),
+    {ok, #{found := #{best := Best, candidates := Candidates, results := Results} = Found,
+           dir := Dir, page := Page} = Tuned} =
+        whittle_tune:tune(Program, #{out => Out, time => 90, slowdown => 1.0,
+                                     tell => fun(Event) -> Self ! Event end}),
+    Failed = lists:usort([Name || #{name := Name, failed := _} <- Results]),
+    ?assertMatch([min | _], [Name || min = Name <- Failed]),
+    [?assertMatch(#{allocators := min}, Values)
+     || #{name := Name, values := Values} <- Candidates, lists:member(Name, Failed)],
+    ?assertNot(lists:member(Best, Failed)),
+    receive {failed, min, Line} -> ?assertMatch({_, _}, binary:match(Line, <<"no memory">>)) end,
+    {ok, [#{flags := Flags, settings := Values}]} = file:consult(Out),
+    ?assertMatch([Values], [Of || #{name := Name, values := Of} <- Candidates, Name =:= Best]),
+    ?assertEqual(maps:is_key(processes, Values), lists:member("+P", Flags)),
+    {ok, Samples} = file:read_file(filename:join(Dir, "samples.jsonl")),
+    Runs = length(Results) + length(maps:get(validation, Found)),
+    ?assertEqual(Runs, length(binary:matches(Samples, <<"\n">>))),
+    ?assertMatch({_, _}, binary:match(Samples, <<"no memory">>)),
+    ?assert(filelib:is_regular(Page)),
+    [[_, [_ | _] | _] | _] = whittle_tune:tables(Tuned),
+    #{recommended := Best, front := [_ | _]} = whittle_tune:found_json(Tuned),
+    _ = iolist_to_binary(whittle_json:encode(whittle_tune:found_json(Tuned))),
+    %% The samples are those of a study.
+    {ok, #{results := [#{rows := Rows} | _]}} = whittle_measure:results(Dir),
+    ?assert(length(Rows) > 5).
+
+used_directory(Config) ->
+    Out = in("used", Config),
+    ok = file:make_dir(Out ++ ".tuning"),
+    ?assertEqual({error, {used, Out ++ ".tuning"}}, whittle_tune:tune("/bin/true", #{out => Out})).
+
+%% The error comes with the account, and leaves no samples.
+budget_below_code(Config) ->
+    Error = tune(program("", Config), #{ram => 3_000_000}, Config),
+    ?assertMatch({error, {budget_below_code, 3_000_000, _, _}}, Error),
+    {error, Reason} = Error,
+    ?assertMatch([_, _ | _], whittle_tune:details(Reason)),
+    ?assertNot(filelib:is_file(in("out.tuning", Config))).
+
+short_work(Config) ->
+    ?assertMatch({error, {short_work, _}},
+                 tune(program("", "receive after infinity -> ok end", Config),
+                      #{workload => "true"}, Config)).
+
+short_time(Config) ->
+    ?assertMatch({error, {short_time, 3, _}}, tune(program("", Config), #{time => 3}, Config)).
+
+fails_without(Config) ->
+    ?assertMatch({error, {fails_without, _}},
+                 tune(program("echo ready; echo broken; exit 5\n", Config), #{}, Config)).
+
+%% The file of settings does not fit on the disk; the samples do.
+full_disk(_) ->
+    ?assertEqual({error, {file, "/dev/full", enospc}},
+                 whittle_tune_report:write("/dev/full", "program",
+                                           #{best => own, candidates => [], settings => []})).
+
+every_error_is_one_line(_) ->
+    [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
+     || Error <- [{used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}}, {short_work, 5},
+                  {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
+                  {file, "x", eacces}, {exists, "x"}]].
+
+%% Internal functions
+
+tune(Program, Options, Config) ->
+    whittle_tune:tune(Program, Options#{out => in("out", Config)}).
+
+in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+%% A script that does `First' and then runs a VM, which works for about half a second.
+program(First, Config) ->
+    program(First, "[lists:foldl(fun(N, S) -> [N | S] end, [], lists:seq(1, 40000)) "
+                   "|| _ <- lists:seq(1, 8)], receive after 200 -> init:stop() end", Config).
+
+program(First, Work, Config) ->
+    File = in("program", Config),
+    Erl = filename:join([code:root_dir(), "bin", "erl"]),
+    ok = file:write_file(File, ["#!/bin/sh\n", First, "exec '", Erl, "' -noshell -eval '",
+                                "io:put_chars(\"ready\\n\"), ", Work, "'\n"]),
+    ok = file:change_mode(File, 8#755),
+    File.

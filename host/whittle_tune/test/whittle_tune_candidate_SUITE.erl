@@ -1,0 +1,80 @@
+%% Tests the proposals: every value lies in the range of its setting.
+-module(whittle_tune_candidate_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0]).
+-export([legal/1, tables_from_the_account/1, carriers_from_the_account/1, combinations/1,
+         near/1]).
+
+all() -> [legal, tables_from_the_account, carriers_from_the_account, combinations, near].
+
+legal(_) ->
+    [begin
+         {ok, Settings} = whittle_tune_settings:read(Otp),
+         Moves = whittle_tune_candidate:moves(account(100, 10, 1_000_000), Settings),
+         All = Moves ++ whittle_tune_candidate:references(Settings)
+             ++ whittle_tune_candidate:combined(Moves, 100)
+             ++ lists:append([whittle_tune_candidate:neighbours(Move, Settings) || Move <- Moves]),
+         Names = [Name || #{name := Name} <- All],
+         ?assertEqual(lists:sort(Names), lists:usort(Names)),
+         [begin
+              {ok, #{values := Range}} = whittle_tune_settings:find(Key, Settings),
+              ?assert(is_legal(Value, Range), {Name, Key, Value})
+          end || #{name := Name, values := Values} <- All, {Key, Value} <- maps:to_list(Values)]
+     end || Otp <- whittle_tune_settings:releases()].
+
+is_legal(Value, {Least, Most}) -> is_integer(Value) andalso Value >= Least andalso Value =< Most;
+is_legal(Value, Values) -> lists:member(Value, Values).
+
+%% Twice the most that there ever was, as a power of 2, and never below the VM's floor.
+tables_from_the_account(_) ->
+    ?assertMatch(#{processes := 1024, ports := 1024}, values(tables, account(40, 3, 1000))),
+    ?assertMatch(#{processes := 8192, ports := 2048}, values(tables, account(3000, 700, 1000))).
+
+carriers_from_the_account(_) ->
+    ?assertMatch(#{heap_carrier_least := 16, heap_carrier_most := 32},
+                 values(fitted_carriers, account(40, 3, 50_000))),
+    ?assertMatch(#{heap_carrier_least := 2048, heap_carrier_most := 2048},
+                 values(fitted_carriers, account(40, 3, 12_000_000))).
+
+%% A combination has one way to get memory and one way to collect it, and joins all else.
+combinations(_) ->
+    Useful = [move(min, allocators, min), move(tables, processes, 1024),
+              move(small_carriers, carrier_least, 32), move(fullsweep_0, fullsweep, 0),
+              move(dirty_threads, dirty_io_schedulers, 1)],
+    [First | _] = Mixes = whittle_tune_candidate:combined(Useful, 4),
+    ?assertEqual(4, length(Mixes)),
+    ?assertEqual(#{allocators => min, processes => 1024, fullsweep => 0, dirty_io_schedulers => 1},
+                 maps:get(values, First)),
+    [?assertNot(is_map_key(allocators, Values) andalso is_map_key(carrier_least, Values))
+     || #{values := Values} <- whittle_tune_candidate:combined(Useful, 100)],
+    ?assertEqual([], whittle_tune_candidate:combined([], 4)).
+
+move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
+
+%% Tables stay as they are.
+near(_) ->
+    {ok, Settings} = whittle_tune_settings:read(29),
+    Near = whittle_tune_candidate:neighbours(
+             #{name => mix_1, values => #{processes => 2048, carrier_least => 64, fullsweep => 10,
+                                          allocators => default}}, Settings),
+    ?assertEqual([mix_1_carriers_half, mix_1_carriers_twice, mix_1_fullsweep_half,
+                  mix_1_fullsweep_twice], lists:sort([Name || #{name := Name} <- Near])),
+    [?assertMatch(#{processes := 2048, allocators := default}, Values)
+     || #{values := Values} <- Near].
+
+%% Internal functions
+
+values(Name, Account) ->
+    {ok, Settings} = whittle_tune_settings:read(29),
+    [Values] = [Values || #{name := Of, values := Values}
+                              <- whittle_tune_candidate:moves(Account, Settings), Of =:= Name],
+    Values.
+
+account(Processes, Ports, Heap) ->
+    Allocator = #{blocks => Heap, most_blocks => Heap, carriers => Heap, most_carriers => Heap},
+    Whole = #{blocks => 100, most_blocks => 100, carriers => 100, most_carriers => 100},
+    #{vm => #{process_count => Processes, port_count => Ports,
+              allocators => #{<<"eheap_alloc">> => Allocator, <<"fix_alloc">> => Whole,
+                              <<"driver_alloc">> => Whole}}}.
