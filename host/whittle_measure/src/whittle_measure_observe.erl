@@ -129,8 +129,8 @@ format_error({not_started, Program, Status, Output}) ->
 format_error({failed, Status, Output}) ->
     io_lib:format("the program ended with exit code ~b: ~ts", [Status, last(Output)]);
 format_error({not_ready, Milliseconds, Output}) ->
-    io_lib:format("the program was not ready after ~b s: ~ts",
-                  [Milliseconds div 1000, last(Output)]).
+    io_lib:format("the program was not ready after ~b s (~ts): correct `ready' or raise "
+                  "`duration' in the study", [Milliseconds div 1000, last(Output)]).
 
 last(Output) ->
     case binary:split(Output, <<"\n">>, [global, trim_all]) of
