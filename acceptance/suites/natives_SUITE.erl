@@ -117,7 +117,7 @@ brought_wrong(Config) ->
                           {"{nif, \"grains\", [{sources, [\"../x.c\"]}]}.",
                            "paths below the file"},
                           {"{nif, \"grains\", [{cflags, [\"-lusb\"]}]}.",
-                           "none is one of the linker"},
+                           "not a flag of the linker"},
                           {"{nif, \"grains\", [{libs, [usb]}]}.", "a list of crypto, ssl, zlib"},
                           {"{nif, \"stranger\", [{sources, [\"idle.c\"]}]}.",
                            "no application has the module stranger"},

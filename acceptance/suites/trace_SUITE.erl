@@ -304,7 +304,8 @@ feature_that_was_used(Config) ->
     ?assertMatch({match, _}, re:run(Lines, "(?m)^erl_scan:string/1: the feature terms is off$")),
     ?assertMatch({match, _}, re:run(Lines, "(?m)^whittle: the build would remove \\d+ functions? "
                                     "that the recorded run called: keep all of them with --seen "
-                                    "keep, or some with --keep FILE and --feature$")),
+                                    "keep, or name each one with --keep FILE or turn its feature "
+                                    "on or off with --feature$")),
     ?assertMatch({0, _}, build("terms", ["--evidence", File, "--seen", "keep"], Config)),
     ?assertEqual({0, <<"Hello from one file.\n">>},
                  running:run(out("terms", Config), [], #{env => Set})).
@@ -438,9 +439,9 @@ release(Erl) ->
 nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
                       "", File, ": the "
-                      "command started no Erlang VM that whittle can record (OTP ", release(Erl),
-                      " or newer, which reads flags from the environment; no output built with "
-                      "--shake), or the VM ended at once; name another command "
+                      "command started no Erlang VM that whittle can record, or the VM ended at "
+                      "once; name a command that starts a VM of OTP ", release(Erl),
+                      " or newer, or a program built without --shake "
                       "(docs/recordings.md has the rules)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).

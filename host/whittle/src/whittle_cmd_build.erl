@@ -59,7 +59,7 @@ command() ->
              help => "how to use the recording; refuse: fail if the build would remove a recorded "
                      "function (default with --missing crash); keep: keep the recorded "
                      "functions (default with --missing load); only: keep only the "
-                     "recorded functions in memory, and load each other function when "
+                     "recorded functions in memory, and load any other function when "
                      "something calls it"},
            #{name => remote, long => "remote", value => "NAMES",
              help => "the functions that other nodes call, separated by commas; or none"},

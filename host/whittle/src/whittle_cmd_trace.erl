@@ -18,7 +18,8 @@
 command() ->
     #{name => "trace", arguments => ["-- CMD", "[ARGUMENT...]"],
       help => "run a command and record the functions that its Erlang VMs call, for "
-              "`build --evidence'; the exit code is that of CMD",
+              "`build --evidence'; it exits with the code of CMD, or with 1 if only the recording "
+              "failed",
       options => [#{name => out, long => "out", short => $o, value => "FILE",
                     help => "the path of the recording (default: CMD's name with .trace)"}]}.
 
@@ -90,11 +91,11 @@ collect(Dir, Out) ->
         {0, _} ->
             whittle_recording:remove(Dir),
             whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
-                                  ": the command started no Erlang VM that whittle can record "
-                                  "(OTP ", erlang:system_info(otp_release), " or newer, which "
-                                  "reads flags from the environment; no output built with "
-                                  "--shake), or the VM ended at once; name another command "
-                                  "(docs/recordings.md has the rules)"]);
+                                  ": the command started no Erlang VM that whittle can record, "
+                                  "or the VM ended at once; name a command that starts a VM of "
+                                  "OTP ", erlang:system_info(otp_release), " or newer, or a "
+                                  "program built without --shake (docs/recordings.md has the "
+                                  "rules)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->

@@ -204,8 +204,8 @@ format_error({not_started, Program, Status, Output}) ->
 format_error({failed, Status, Output}) ->
     io_lib:format("the program ended with exit code ~b: ~ts", [Status, last(Output)]);
 format_error({not_ready, Milliseconds, Output}) ->
-    io_lib:format("the program was not ready after ~b s: ~ts",
-                  [Milliseconds div 1000, last(Output)]);
+    io_lib:format("the program was not ready after ~b s (~ts): correct the pattern of its `ready' "
+                  "line, or allow more time", [Milliseconds div 1000, last(Output)]);
 format_error({workload_failed, Status, Output}) ->
     io_lib:format("the workload ended with ~b: ~ts", [Status, last(Output)]);
 format_error({workload_endless, Milliseconds, Output}) ->

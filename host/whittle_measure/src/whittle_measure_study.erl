@@ -167,8 +167,8 @@ name(Name, Where) when is_atom(Name) ->
     case re:run(atom_to_list(Name), "^[a-z0-9][a-zA-Z0-9_+.-]{0,39}$", [unicode]) of
         {match, _} -> Name;
         nomatch ->
-            wrong("~ts: the name ~tp must have 1 to 40 letters, digits and the characters _ + . -",
-                  [Where, Name])
+            wrong("~ts: the name ~tp must have 1 to 40 letters, digits and the characters _ + . -, "
+                  "and begin with a small letter or a digit", [Where, Name])
     end;
 name(Other, Where) -> wrong("~ts: ~tP is not an atom", [Where, Other, 8]).
 

@@ -313,7 +313,8 @@ format_error({open_calls, Open}) ->
      " if they need none, or name the functions as M[:F[/A]],... instead of `none'"];
 format_error({unplanned, Unplanned}) ->
     ["the build would remove ", functions(length(Unplanned)), " that the recorded run called: keep "
-     "all of them with --seen keep, or some with --keep FILE and --feature"];
+     "all of them with --seen keep, or name each one with --keep FILE or turn its feature on or "
+     "off with --feature"];
 format_error(Error) ->
     whittle_shake_evidence:format_error(Error).
 

@@ -254,7 +254,8 @@ nobody_calls_it(_) ->
     Unplanned = unplanned([{m, a, 0}, {m, c, 0}], #{}),
     ?assertEqual([{{m, c, 0}, no_edge}], Unplanned),
     ?assertEqual("the build would remove 1 function that the recorded run called: keep all of them "
-                 "with --seen keep, or some with --keep FILE and --feature",
+                 "with --seen keep, or name each one with --keep FILE or turn its feature on or "
+                 "off with --feature",
                  words({unplanned, Unplanned})),
     ?assertEqual(["m:c/0: Whittle found no kept function that calls it"],
                  details({unplanned, Unplanned})).

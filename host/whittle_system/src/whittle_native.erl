@@ -149,7 +149,8 @@ unread(File, Reason) -> {unreadable, {File, Reason}}.
 
 native({Kind, Name, Options}, File) when Kind =:= nif; Kind =:= driver ->
     is_name(Name)
-        orelse not_understood(Name, "a name is a string of letters, digits and _", File),
+        orelse not_understood(Name, "a name is a string of at most 64 letters, digits and _ that "
+                              "does not begin with a digit", File),
     all(fun(Option) -> is_option(Option) orelse not_understood(Option, wanted(Option), File) end,
         Options)
         orelse not_understood(Options, "options are a list", File),
@@ -167,8 +168,8 @@ not_understood(Term, Why, File) ->
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
 wanted({cflags, _}) ->
-    "it takes a list of strings; each is one flag of the compiler, and none is one of the"
-        " linker";
+    "it takes a list of strings; each is one flag of the compiler, but not a flag of the"
+        " linker, -o or @FILE";
 wanted({libs, _}) ->
     "it takes a list of " ++ lists:join(", ", [atom_to_list(Lib) || Lib <- ?LIBS]);
 wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";

@@ -73,7 +73,7 @@ study(Path, #{candidates := Candidates, results := Results, validation := Valida
       responses => [#{name => rss_peak, kind => rss_peak}]
           ++ [#{name => Kind, kind => Kind} || Kind <- time(All)] ++ [#{name => cpu, kind => cpu}],
       blocks => lists:max([1 | [Block || #{block := Block} <- All]]), warmup => 0, seed => 1,
-      duration => 1}.
+      duration => 1, references => []}.
 
 time(Results) ->
     lists:usort([Kind || #{kind := Kind} <- Results]).

@@ -40,7 +40,8 @@ begins(Bytes, Within) ->
 -spec too_many_names() -> unicode:chardata().
 too_many_names() ->
     io_lib:format("it has more different names than whittle accepts (three quarters of the ~b "
-                  "atoms of its VM); shorten the file", [erlang:system_info(atom_limit)]).
+                  "atoms of its VM, for all files together); shorten the file, or set "
+                  "ERL_ZFLAGS=\"+t NUMBER\" to allow more", [erlang:system_info(atom_limit)]).
 
 %% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
 %% that encoding or if the text is not valid UTF-8.

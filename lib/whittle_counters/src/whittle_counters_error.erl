@@ -9,9 +9,11 @@
 format({bad_labels, {[], Given}}) when is_number(Given) ->
     io_lib:format("the metric has no labels; to count by a number give labels and number, as in "
                   "inc(Name, [], ~0tp)", [Given]);
+format({bad_labels, {exemplar, Given}}) ->
+    io_lib:format("an exemplar is a map from label names to values: ~0tp", [Given]);
 format({bad_option, {window, Window}}) ->
-    io_lib:format("a rate's window is a whole number of seconds, one of the metric's windows or "
-                  "less: ~0tp", [Window]);
+    io_lib:format("a rate's window is a whole number of seconds, at most the longest of the "
+                  "metric's windows: ~0tp", [Window]);
 format({cannot_listen, Reason}) ->
     io_lib:format("the endpoint cannot listen at this address and port; ~ts: ~0tp",
                   [listen(Reason), Reason]);
@@ -37,28 +39,30 @@ text(name_taken) -> "the samples of another metric have this name; choose anothe
 text(bad_name) ->
     "OpenMetrics does not allow this name for a metric (it takes an atom like "
         "[a-zA-Z_:][a-zA-Z0-9_:]* that does not end with _created, _bucket, _count, _sum or "
-        "_info, nor with _total but for a counter); choose another: ";
+        "_info; only a counter's name may end with _total); choose another: ";
 text(bad_unit) -> "the metric's name must end with _UNIT (before _total); rename one of them: ";
 text(bad_type) -> "the type is unknown; use counter, gauge, histogram or timer: ";
 text(bad_option) ->
     "the function does not take this option or this value; see the type options() of the module "
         "that you called, and the README on which option goes with which type: ";
 text(bad_label_name) ->
-    "this is not a label's name, or the metric has it twice; choose another: ";
+    "a label's name is an atom like [a-zA-Z_][a-zA-Z0-9_]* that does not begin with __, is not le "
+        "in a histogram, and occurs once; choose another: ";
 text(bad_labels) ->
-    "the labels do not fit the metric; give a value for each of its names, as {Names, Given}: ";
+    "the labels do not fit the metric; give a value for each of its names. {Names, Given}: ";
 text(bad_label_value) ->
     "a label's value must be text (atom, integer, UTF-8 binary, characters): ";
 text(bad_step) ->
     "a counter grows by whole numbers from 0 to 2^59-1 at a time; use a gauge to go down: ";
 text(bad_value) ->
-    "a gauge takes numbers of 64 bits, whole ones, or with value => float all that a float holds: ";
+    "a gauge takes whole numbers of 64 bits, or with value => float any number that a float can "
+        "hold: ";
 text(out_of_range) -> "a histogram takes whole numbers from 0 to 2^59-1: ";
 text(bad_handle) ->
-    "this is neither a metric's name nor a handle of the type; take a handle of the wanted type, "
-        "as {Given, Wanted}: ";
+    "this is neither a metric's name nor a handle of the type; take a handle of the wanted type. "
+        "{Given, Wanted}: ";
 text(wrong_type) ->
-    "the metric has another type; use the functions of its type, as {Name, Its, Wanted}: ";
+    "the metric has another type; use the functions of its type. {Name, Its, Wanted}: ";
 text(read_only) -> "the metric's fun gives its values; you cannot set it: ";
 text(series_full) -> "the metric has max_series series; raise it or drop a label: ";
 text(bad_reading) ->
@@ -77,7 +81,7 @@ text(bad_rule) ->
 text(push_failed) ->
     "a push was not sent, and the next one sends its counts; check host and network: ";
 text(line_too_long) ->
-    "the StatsD line of a series is longer than a datagram and was left out; cut its labels, as "
+    "the StatsD line of a series is longer than a datagram and was left out; cut its labels. "
         "{Name, Bytes}: ";
 text(no_samples) -> "no rate yet; define the metric with windows => [Seconds], or wait: ";
 text(registry_failed) -> "the registry crashed during the call; it was restarted, try again: ";

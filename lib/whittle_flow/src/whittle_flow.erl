@@ -26,7 +26,8 @@ format_error(Other) -> io_lib:format("unexpected: ~0tp", [Other]).
 
 format(bad_option) ->
     "the function does not take this option or this value; see the type options() of the module "
-        "that you called (module: one that can be loaded and has the callbacks): ";
+        "that you called (the option module takes a module that can be loaded and has the "
+        "callbacks): ";
 format(not_started) -> "the application does not run; start it: ";
 format(no_pool) -> "no such pool; start it first: ";
 format(no_group) -> "no such group; start it first: ";
