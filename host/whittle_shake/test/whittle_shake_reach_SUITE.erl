@@ -542,8 +542,9 @@ live(Modules) ->
 
 %% Replaces the usual input by the given parts.
 reached(Modules, Input) ->
-    Summaries = maps:from_list([{M, whittle_shake_summary:module(Module)}
-                                || #{module := M} = Module <- Modules]),
+    Summaries = maps:from_list([{M, Summary}
+                                || #{module := M} = Module <- Modules,
+                                   {ok, Summary} <- [whittle_shake_summary:module(Module)]]),
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(), atoms => [],
