@@ -196,10 +196,10 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, form
                 sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
-    State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),
+    State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
     State4 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State3, Keys),
-    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State4, Forms),
+    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, pairs(Mfa, Func, State4), Forms),
     State6 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State5, Sites),
     of_program(Mfa, Func, State6).
 
@@ -433,15 +433,21 @@ feature(Name) -> ["the feature ", atom_to_list(Name)].
 atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
 
-%% If one function mentions both names, as in `spawn(?MODULE, init, [])', it probably makes the
-%% call. The exported function is live in any case, but this reason is better.
-pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
-    case [M || M <- Atoms, is_map_key(M, About)] of
-        [] -> State;
-        Ms -> lists:foldl(fun({M, F, A}, S) -> edge({M, F, A}, {named, Mfa, Mfa}, S) end, State,
-                          [{M, F, A} || F <- Atoms, {M, A} <- maps:get(F, Named, []),
-                                        lists:member(M, Ms)])
-    end.
+%% If one function mentions both names, as in `spawn(?MODULE, init, [])' or in the specification
+%% of a child `{Module, start_link, []}', it probably makes the call. The exported function is live
+%% in any case, but this reason is better. Where the function's name is a label, the same condition
+%% on the module holds as in {@link label/3}.
+pairs(Mfa, #{atoms := Atoms, tags := Tags, keys := Keys},
+      #state{about = About, labeled = Labeled, own = Own, known = Known} = State) ->
+    Ms = maps:from_keys([M || M <- Atoms ++ Tags ++ Keys, is_map_key(M, About),
+                              whittle_shake_known:means(Mfa, M, Known)], []),
+    Labels = [F || is_of_program(Mfa, Own), F <- Tags ++ Keys],
+    paired(Mfa, Labels, maps:with(maps:keys(Ms), Labeled), paired(Mfa, Atoms, Ms, State)).
+
+paired(_, _, Ms, State) when map_size(Ms) =:= 0 -> State;
+paired(Mfa, Fs, Ms, #state{named = Named} = State) ->
+    lists:foldl(fun({M, F, A}, S) -> edge({M, F, A}, {named, Mfa, Mfa}, S) end, State,
+                [{M, F, A} || F <- Fs, {M, A} <- maps:get(F, Named, []), is_map_key(M, Ms)]).
 
 %% The first element of a tuple is usually a tag. But `{Module, Args}' is the specification of a
 %% child, and a program sends or keeps `{Function, Args}' for a call.

@@ -13,7 +13,7 @@
 -export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
          feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
--export([plausible_way/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
 -export([reached_from/1]).
 
 -define(ROOT, {root, "test"}).
@@ -373,6 +373,22 @@ plausible_way(_) ->
     ?assertMatch([{_, {called, {a, two, 0}}} | _],
                  whittle_shake_reach:why({b, target, 0},
                                          reached([Called | tl(Modules)], #{}))).
+
+%% A function that mentions both names comes before two functions that each mention one of them,
+%% although the search meets these first. The name of the module or of the function may be the
+%% first element of a tuple or the key of a map.
+plausible_pair(_) ->
+    [begin
+         Modules = [compiled(["-module(a). -export([one/0, two/0, both/0]).",
+                              "one() -> b. two() -> target.",
+                              "both() -> self() ! " ++ Mentions ++ "."]),
+                    compiled(["-module(b). -export([target/1]). target(X) -> X."])],
+         Reached = reached(Modules, #{calls => [{{a, F, 0}, ?ROOT} || F <- [one, two, both]]}),
+         ?assertMatch({Mentions, [{_, {named, {a, both, 0}, {a, both, 0}}} | _]},
+                      {Mentions, whittle_shake_reach:why({b, target, 1}, Reached)})
+     end || Mentions <- ["{b, target, [1]}", "#{id => x, start => {b, target, [1]}}",
+                         "{b, [target]}", "#{b => target}", "[b, target]", "[b, {target, 1}]",
+                         "{b, {target, 1}}", "[b, #{target => 1}]"]].
 
 
 feature_price(_) ->
