@@ -293,10 +293,26 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
         #{M := #{functions := #{{F, A} := _}}} ->
             %% Live functions need this too, because another module may have called them before
             %% the program.
-            enter(Mfa, Reason, used(Mfa, caller(Reason), used(M, caller(Reason), State)));
+            By = caller(Reason),
+            enter(Mfa, Reason, asked(Mfa, By, used(Mfa, By, used(M, By, State))));
         _ ->
             State
     end.
+
+%% The program calls a feature that is on since the start. So the call is its reason, as it is
+%% where no feature is on at the start.
+asked(Mfa, {M, _, _} = By, #state{answered = false, program = Program, features = Features,
+                                  on = On} = State) when is_map_key(M, Program) ->
+    case whittle_shake_feature:of_call(M, Mfa, Features) of
+        {ok, Feature} when is_map_key(Feature, On) ->
+            case within(By, Feature, State) of
+                program -> turn_on(Feature, By, Mfa, State);
+                _ -> State
+            end;
+        _ -> State
+    end;
+asked(_, _, State) ->
+    State.
 
 enter(Mfa, Reason, #state{live = Live} = State) when is_map_key(Mfa, Live) ->
     better(Mfa, Reason, State);
@@ -407,8 +423,13 @@ block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
 home({root, _}) -> none;
 home({M, _, _}) -> M.
 
-turn_on(Feature, _, _, #state{on = On} = State) when is_map_key(Feature, On) ->
-    State;
+turn_on(Feature, Origin, What, #state{on = On} = State) when is_map_key(Feature, On) ->
+    Start = whittle_shake_roots:start(),
+    case On of
+        #{Feature := {Start, _}} when Origin =/= Start ->
+            needed(Feature, Origin, What, State#state{on = On#{Feature := {Origin, What}}});
+        _ -> State
+    end;
 turn_on(Feature, Origin, What, #state{off = Off} = State) ->
     case lists:member(Feature, Off) of
         true -> State#state{refused = [{Feature, Origin, What} | State#state.refused]};
@@ -420,11 +441,14 @@ turned_on(Feature, Origin, What,
     Waiting = maps:get(Feature, Blocked, []),
     Turned = State#state{on = On#{Feature => {Origin, What}},
                          blocked = maps:remove(Feature, Blocked)},
-    Needed = lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, Turned,
-                         whittle_shake_feature:needs(Feature, Features)),
+    Needed = needed(Feature, Origin, What, Turned),
     Brought = lists:foldl(fun(Atom, S) -> atom(Atom, {root, feature(Feature)}, S) end, Needed,
                           whittle_shake_feature:brings(Feature, Features)),
     lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting).
+
+needed(Feature, Origin, What, #state{features = Features} = State) ->
+    lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, State,
+                whittle_shake_feature:needs(Feature, Features)).
 
 feature(Name) -> ["the feature ", atom_to_list(Name)].
 

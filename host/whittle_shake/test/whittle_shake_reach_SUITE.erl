@@ -10,7 +10,7 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
--export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
+-export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1, feature_used/1,
          feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
 -export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
@@ -230,6 +230,38 @@ feature_on(_) ->
     ?assertEqual(#{}, Blocked),
     #{live := Asked} = reached(["m:go()"], #{modules => [f]}, #{on => [{it, ?ROOT}]}),
     ?assertEqual([{f, feature, 0}, {f, inner, 0}, {f, kept, 0}], functions(f, Asked)).
+
+%% A feature that is on at the start of any system has the program as its reason if the program
+%% uses it. The features that it needs have the same reason. Whether other nodes may call the
+%% program depends on this reason.
+feature_of_start(_) ->
+    Start = whittle_shake_roots:start(),
+    On = fun(Does, Definition, Order) ->
+                 #{on := On} =
+                     reached(Does, Definition,
+                             #{on => [{it, Start}], answered => false,
+                               calls => [{Mfa, ?ROOT} || Mfa <- Order]}),
+                 On
+         end,
+    [begin
+         ?assertEqual(#{it => {Start, none}}, On(["ok"], #{modules => [f]}, Order)),
+         ?assertEqual(#{it => {Start, none}}, On(["m:go()"], #{modules => [f]}, Order)),
+         ?assertEqual(#{it => {{a, main, 0}, {f, feature, 0}}},
+                      On(["f:feature()"], #{functions => [{f, feature, 0}]}, Order)),
+         ?assertEqual(#{it => {{a, main, 0}, m}}, On(["m:go()"], #{modules => [f], used => [m]},
+                                                     Order))
+     end || Order <- [[{a, main, 0}, {m, go, 0}], [{m, go, 0}, {a, main, 0}]]],
+    Features = whittle_shake_feature:new([{distribution, #{modules => [f]}},
+                                          {global, #{used => [word], needs => [distribution]}}]),
+    Open = fun(Does) ->
+                   Modules = [compiled(["-module(a). -export([main/0]). main() -> " ++ Does ++ "."]),
+                              compiled(?F)],
+                   Reached = reached(Modules, #{features => Features, answered => false,
+                                                on => [{global, Start}, {distribution, Start}]}),
+                   whittle_shake_dynamic:open(Reached, #{})
+           end,
+    ?assertEqual([], Open("ok")),
+    [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
 
 feature_named(_) ->
     #{on := On} = reached(["m:go()", "{f, x}"], #{modules => [f]}, #{}),
