@@ -100,7 +100,13 @@ lists_of_names(_) ->
 
 files_of_names(_) ->
     ?assertEqual({ok, [{a}, {b, c}]}, whittle_shake_name:parse_file(<<"a % all\n\n%x\n b:c \n">>)),
-    ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)).
+    ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)),
+    Before = erlang:system_info(atom_count),
+    Words = [["file_name_", integer_to_list(N)]
+             || N <- lists:seq(1, erlang:system_info(atom_limit))],
+    [?assertEqual({error, too_many_names}, whittle_shake_name:parse_file(iolist_to_binary(Text)))
+     || Text <- [lists:join($\n, Words), lists:join($\s, Words), [["A.B\n"] || _ <- Words]]],
+    ?assert(erlang:system_info(atom_count) < Before + 1000).
 
 names_find(_) ->
     Modules = #{lists => summary(lists)},

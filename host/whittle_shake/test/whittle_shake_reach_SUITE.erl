@@ -10,10 +10,11 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
--export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1, feature_used/1,
-         feature_form/1, feature_called_through/1, feature_answers/1,
+-export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
+         feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
--export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1,
+         what_is_called_is_live/1]).
 -export([reached_from/1]).
 
 -define(ROOT, {root, "test"}).
@@ -254,7 +255,8 @@ feature_of_start(_) ->
     Features = whittle_shake_feature:new([{distribution, #{modules => [f]}},
                                           {global, #{used => [word], needs => [distribution]}}]),
     Open = fun(Does) ->
-                   Modules = [compiled(["-module(a). -export([main/0]). main() -> " ++ Does ++ "."]),
+                   Modules = [compiled(["-module(a). -export([main/0]).",
+                                        "main() -> " ++ Does ++ "."]),
                               compiled(?F)],
                    Reached = reached(Modules, #{features => Features, answered => false,
                                                 on => [{global, Start}, {distribution, Start}]}),

@@ -15,7 +15,8 @@
 -type error() ::
         %% The input
         {no_such_path | packed_release | no_application | mix_project | not_a_file
-         | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp | bad_boot_file,
+         | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
+         | bad_boot_file,
          path()}
       | {boot_names, {path(), Atoms :: pos_integer()}}
       | {no_program, {Program :: text(), Package :: text()}}

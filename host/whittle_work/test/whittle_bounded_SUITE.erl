@@ -58,7 +58,8 @@ compressed_terms(_) ->
     ?assertEqual({ok, Term}, whittle_bounded:term(Bytes, Size)),
     ?assertEqual({error, too_large}, whittle_bounded:term(Bytes, Size - 1)),
     %% The size is too small or too large.
-    [?assertEqual({error, not_a_term}, whittle_bounded:term(<<131, 80, Wrong:32, Deflated/binary>>, 1 bsl 30))
+    [?assertEqual({error, not_a_term},
+                  whittle_bounded:term(<<131, 80, Wrong:32, Deflated/binary>>, 1 bsl 30))
      || Wrong <- [Size - 1, Size + 1, 0]].
 
 %% The inner term would inflate without a limit.
@@ -76,10 +77,11 @@ names_of_terms(_) ->
     made:holds(300, proper_types:term(), fun(Term) -> {ok, #{}} =:= Of(term_to_binary(Term)) end),
     New = <<"whittle_names_", (integer_to_binary(erlang:unique_integer([positive])))/binary>>,
     Old = binary_to_list(New) ++ [16#E9],
-    Terms = [{<<$w, (byte_size(New)), New/binary>>, New}, {<<$v, (byte_size(New)):16, New/binary>>, New},
-             {<<$s, (length(Old)), (list_to_binary(Old))/binary>>, unicode:characters_to_binary(Old)},
-             {<<$d, (length(Old)):16, (list_to_binary(Old))/binary>>,
-              unicode:characters_to_binary(Old)}],
+    Latin1 = list_to_binary(Old),
+    Terms = [{<<$w, (byte_size(New)), New/binary>>, New},
+             {<<$v, (byte_size(New)):16, New/binary>>, New},
+             {<<$s, (byte_size(Latin1)), Latin1/binary>>, unicode:characters_to_binary(Old)},
+             {<<$d, (byte_size(Latin1)):16, Latin1/binary>>, unicode:characters_to_binary(Old)}],
     [begin
          ?assertEqual({ok, #{Name => []}},
                       Of(<<131, $h, 3, Atom/binary, $t, 1:32, $a, 1, Atom/binary, $j>>)),
