@@ -40,7 +40,14 @@ hello_size(Config) ->
 relay_size(Config) ->
     Relay = running:build(running:example("relay"), out("relay", Config),
                           functions() ++ ["--remote", "none"]),
-    ?assert(pack(Relay) =< ?RELAY).
+    ?assert(pack(Relay) =< ?RELAY),
+    %% The specification of a child has both names.
+    [begin
+         {0, Why} = running:whittle(["why", Relay, Child]),
+         ?assertMatch({match, _}, re:run(Why, "may be called: relay_sup:init/1 mentions its module "
+                                              "and its name\n"))
+     end || Child <- ["relay_listener:start_link/0", "relay_nodes:start_link/0",
+                      "relay_client:start_link/1"]].
 
 %% Each remaining module has all its functions; the other modules are gone.
 whole_modules(Config) ->

@@ -33,12 +33,8 @@ start() ->
     ok = io:setopts(standard_error, [{encoding, unicode}]),
     ok = whittle_stop:install(),
     Words = init:get_plain_arguments(),
-    _ = [finish(2, standard_error,
-                io_lib:format("whittle: argument ~b is not UTF-8: write it in UTF-8, or rename the "
-                              "file~n", [N]))
-         || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)],
     Json = whittle_command_line:wants_json(Words),
-    try run(whittle_command_line:parse(Words)) of
+    try run(parsed(Words)) of
         {ok, Text} -> finish(0, standard_io, Text);
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),
@@ -63,6 +59,15 @@ data(true, Json) ->
 
 encoded(Json) ->
     [unicode:characters_to_list(iolist_to_binary(whittle_json:encode(Json))), $\n].
+
+%% The VM gives a word that is not UTF-8 in another form than a string.
+parsed(Words) ->
+    case [N || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)] of
+        [] -> whittle_command_line:parse(Words);
+        [N | _] ->
+            {error, io_lib:format("argument ~b is not UTF-8: write it in UTF-8, or rename the file",
+                                  [N])}
+    end.
 
 run({run, Module, Values}) ->
     Result = Module:run(Values),

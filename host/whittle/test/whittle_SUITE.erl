@@ -157,13 +157,21 @@ help_of_command(Config) ->
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
 
-%% An argument from the shell may have any bytes.
+%% An argument from the shell may have any bytes. With --json, the error is an object too.
 words_in_bytes(Config) ->
-    Port = open_port({spawn_executable, ?config(whittle, Config)},
-                     [{args, ["build", <<255>>]}, {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
-                      exit_status, binary, stderr_to_stdout]),
-    ?assertEqual({2, <<"whittle: argument 2 is not UTF-8: write it in UTF-8, or rename "
-                       "the file\n">>}, made:ended(Port)).
+    Told = fun(Words, Options) ->
+                   made:ended(open_port({spawn_executable, ?config(whittle, Config)},
+                                        [{args, Words},
+                                         {env, [{"WHITTLE_LIB", ?config(lib, Config)}]},
+                                         exit_status, binary | Options]))
+           end,
+    Text = <<"argument 2 is not UTF-8: write it in UTF-8, or rename the file">>,
+    Line = <<"whittle: ", Text/binary, "\n">>,
+    [?assertEqual({2, Line}, Told(["build", <<255>> | More], [stderr_to_stdout]))
+     || More <- [[], [<<255>>]]],
+    ?assertEqual({2, <<"{\"error\":{\"code\":\"usage\",\"details\":[],\"exit_code\":2,"
+                       "\"reason\":\"usage\",\"text\":\"", Text/binary, "\"}}\n">>},
+                 Told(["build", <<"/no/", 255>>, "--json"], [])).
 
 wrong_words(Config) ->
     [?assertEqual({2, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, Words))

@@ -9,7 +9,7 @@
 -module(whittle_beam).
 
 %% Reading
--export([read/1, module/1, chunks/1, chunk/2]).
+-export([read/1, module/1, chunks/1, chunk/2, terms/2]).
 %% Queries
 -export([all_atoms/1, imports/1, exports/1, mentions/2, loads_on/2, has_on_load/1, identity/1]).
 %% Queries that only tests call from outside
@@ -60,10 +60,6 @@
                chunks :: [{chunk_id(), binary()}]}).     % in the file's order
 -opaque beam() :: #beam{}.
 
-%% This share of the VM's atoms stays free. A file with many names, or several at once, must not
-%% end the VM.
--define(ATOM_RESERVE, 4).                       % a fourth
-
 %% A module's attributes and compiler information are far smaller.
 -define(MAX_TERM, 16 * 1024 * 1024).
 
@@ -100,6 +96,19 @@ chunk(Id, #beam{chunks = Chunks}) ->
         false -> error
     end.
 
+%% @doc Decodes the bytes of a chunk that holds a list of terms: `Attr' or `CInf'. A damaged chunk
+%% has no terms, because the VM does not read it when it loads the module. Errors: the chunk has
+%% more than 16 MB, or more atoms than this VM has room for.
+-spec terms(chunk_id(), binary()) -> {ok, [term()]} | {error, error()}.
+terms(Id, Data) ->
+    case whittle_bounded:term(Data, ?MAX_TERM) of
+        {ok, Terms} when length(Terms) >= 0 -> {ok, Terms};
+        {ok, _} -> {ok, []};
+        {error, not_a_term} -> {ok, []};
+        {error, too_large} -> {error, {damaged, {Id, too_large}}};
+        {error, {too_many_atoms, _} = Error} -> {error, Error}
+    end.
+
 %% @doc Returns the atom table. The first atom is the module's name.
 -spec atoms(beam()) -> [atom()].
 atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
@@ -111,8 +120,9 @@ all_atoms(Beam) ->
                                  <<>> -> <<0:32>>;
                                  Literals -> Literals
                              end,
-    lists:usort(atoms(Beam) ++ lists:append([atoms_in(binary_to_term(Term))
-                                             || <<Size:32, Term:Size/binary>> <= Terms])).
+    lists:usort(atoms(Beam) ++ lists:append([atoms_in(Read)
+                                             || <<Size:32, Term:Size/binary>> <= Terms,
+                                                {ok, Read} <- [literal(Term)]])).
 
 atoms_in(Atom) when is_atom(Atom) -> [Atom];
 atoms_in([Head | Tail]) -> atoms_in(Head) ++ atoms_in(Tail);
@@ -241,13 +251,10 @@ assemble(Options, Module) ->
 %% @doc Decodes a literal into its term.
 -spec literal(binary()) -> {ok, term()} | {error, error()}.
 literal(Term) ->
-    try
-        %% The size of a literal limits the number of atoms in it.
-        ok = room_for_atoms(byte_size(Term) div 3),
-        {ok, binary_to_term(Term)}
-    catch
-        error:_ -> {error, {damaged, {<<"LitT">>, not_a_term}}};
-        throw:{?MODULE, Error} -> {error, Error}
+    case whittle_bounded:term(Term, byte_size(Term)) of
+        {ok, _} = Read -> Read;
+        {error, {too_many_atoms, _} = Error} -> {error, Error};
+        {error, _} -> {error, {damaged, {<<"LitT">>, not_a_term}}}
     end.
 
 %% @doc Formats an error as one line for a person. The caller puts the file name before it.
@@ -328,8 +335,8 @@ read_atoms(<<Count:32/signed, Rest/binary>>) ->
                 _ when Count >= 0 -> short_names(Count, Rest);
                 _ -> long_names(-Count, Rest)
             end,
-    ok = room_for_atoms(length(Names)),
-    lists:map(fun to_atom/1, Names);
+    in_room(whittle_bounded:make_atoms(length(Names),
+                                       fun() -> lists:map(fun to_atom/1, Names) end));
 read_atoms(_) ->
     damaged(<<"AtU8">>, cut_off).
 
@@ -350,12 +357,9 @@ long_names(N, <<_:5, 0:3, _/binary>> = Length) ->
 long_names(_, _) ->
     damaged(<<"AtU8">>, cut_off).
 
-room_for_atoms(Count) ->
-    Limit = erlang:system_info(atom_limit),
-    case erlang:system_info(atom_count) + Count of
-        Then when Then < Limit - Limit div ?ATOM_RESERVE -> ok;
-        Then -> throw({?MODULE, {too_many_atoms, Then}})
-    end.
+in_room(ok) -> ok;
+in_room({ok, Made}) -> Made;
+in_room({error, Error}) -> throw({?MODULE, Error}).
 
 to_atom(Name) ->
     try
@@ -416,7 +420,8 @@ entries(Id, #beam{chunks = Chunks}) ->
 
 check_literals(#beam{literals = none}) -> ok;
 check_literals(#beam{literals = {_, <<Count:32, Terms/binary>>}}) ->
-    check_terms(Count, Terms);
+    ok = check_terms(Count, Terms),
+    in_room(whittle_bounded:check_terms([Term || <<Size:32, Term:Size/binary>> <= Terms]));
 check_literals(_) -> damaged(<<"LitT">>, cut_off).
 
 %% The loader takes no term that is deflated on its own (tag 80).
@@ -486,9 +491,9 @@ compiler_otp(_, _) -> 24.
 term_chunk(Id, Beam) ->
     case chunk(Id, Beam) of
         {ok, Data} ->
-            case whittle_bounded:term(Data, ?MAX_TERM) of
-                {ok, [_ | _] = Terms} -> Terms;
-                _ -> []
+            case terms(Id, Data) of
+                {ok, Terms} -> Terms;
+                {error, _} -> []
             end;
         error ->
             []

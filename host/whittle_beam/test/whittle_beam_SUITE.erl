@@ -6,13 +6,13 @@
 -export([all/0]).
 -export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
          gzipped/1, paths/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
-         cut/1, inflates_no_further/1, instructions/1, too_old/1,
+         cut/1, inflates_no_further/1, terms/1, many_names/1, instructions/1, too_old/1,
          damaged_code/1]).
 
 all() ->
     [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
      paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
-     instructions, too_old, damaged_code].
+     terms, many_names, instructions, too_old, damaged_code].
 
 %% whittle_beam reads the same facts as beam_lib.
 reads_as_beam_lib(_) ->
@@ -256,7 +256,43 @@ inflates_no_further(_) ->
     %% Each call inflates some KB; the whole table would take thousands of calls.
     ?assert(Calls < 10).
 
+%% The chunks `Attr' and `CInf' hold lists of terms. A chunk without such a list has no terms.
+terms(_) ->
+    Of = fun(Bytes) -> whittle_beam:terms(<<"Attr">>, Bytes) end,
+    ?assertEqual({ok, [{vsn, [1]}]}, Of(term_to_binary([{vsn, [1]}]))),
+    [?assertEqual({ok, []}, Of(Bytes))
+     || Bytes <- [<<>>, <<131, 1>>, term_to_binary([a | b]), term_to_binary({a})]],
+    Large = [{vsn, [binary:copy(<<0>>, 17 * 1024 * 1024)]}],
+    [begin
+         ?assertEqual({error, {damaged, {<<"Attr">>, too_large}}}, Of(Bytes)),
+         Beam = form(lists:keystore(<<"CInf">>, 1, chunks_of(lists), {<<"CInf">>, Bytes})),
+         {ok, Read} = whittle_beam:read(Beam),
+         ?assertMatch(#{otp := _}, whittle_beam:needs_otp(Read))
+     end || Options <- [[], [compressed]], Bytes <- [term_to_binary(Large, Options)]],
+    ?assertMatch({error, {too_many_atoms, _}}, Of(many_atoms())).
+
+%% A literal with more new names than this VM has room for is refused before an atom is made.
+many_names(_) ->
+    Term = many_atoms(),
+    Table = <<1:32, (byte_size(Term)):32, Term/binary>>,
+    Chunks = lists:keystore(<<"LitT">>, 1, chunks_of(lists), {<<"LitT">>, <<0:32, Table/binary>>}),
+    Before = erlang:system_info(atom_count),
+    ?assertMatch({error, {too_many_atoms, _}}, whittle_beam:read(form(Chunks))),
+    ?assertMatch({error, {too_many_atoms, _}}, whittle_beam:literal(Term)),
+    ?assert(erlang:system_info(atom_count) < Before + 1000),
+    %% A long literal may look as if it had many names.
+    Text = term_to_binary({here, binary:copy(<<"wwww">>, erlang:system_info(atom_limit))}),
+    ?assertMatch({ok, {here, _}}, whittle_beam:literal(Text)).
+
 %% Internal functions
+
+many_atoms() ->
+    Names = lists:seq(16#30303030, 16#30303030 + erlang:system_info(atom_limit)),
+    iolist_to_binary([131, $l, <<(length(Names)):32>>, [<<$w, 4, N:32>> || N <- Names], $j]).
+
+chunks_of(Module) ->
+    {ok, Beam} = whittle_beam:read(beam(Module)),
+    whittle_beam:chunks(Beam).
 
 answers(Bytes) ->
     case whittle_beam:read(Bytes) of

@@ -207,7 +207,8 @@ every_error_is_one_line(_) ->
                                                 Reason <- [enoent, efbig, eftype]],
     Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
-            {not_names, {"f", "?"}}, {bad_evidence, {"f", no_evidence}}, {input_is_output, "x"},
+            {not_names, {"f", "?"}}, {too_many_names, "f"}, {bad_evidence, {"f", no_evidence}},
+            {input_is_output, "x"},
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
     ?assertEqual(lists:usort(made:worded(whittle_make, format_error)

@@ -75,14 +75,21 @@
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
-    Summary = fun(M, Value) -> {M, whittle_shake_summary:module(Value)} end,
-    case whittle_modules:each(fun(_, M, Beam) -> Summary(M, value(Beam)) end, System) of
+    case whittle_modules:try_each(fun(_, M, Beam) -> fact(M, Beam) end, System) of
         {ok, Own} ->
-            Vm = whittle_work:map(fun({M, Bytes}) -> Summary(M, taken_apart(Bytes)) end,
-                                  maps:to_list(Preloaded)),
+            Vm = whittle_work:map(fun({M, Bytes}) ->
+                                          {ok, Beam} = whittle_beam:read(Bytes),
+                                          {ok, Fact} = fact(M, Beam),
+                                          Fact
+                                  end, maps:to_list(Preloaded)),
             {ok, maps:from_list(Own ++ Vm)};
         {error, _} = Error -> Error
     end.
+
+fact(M, Beam) ->
+    steps([fun(_) -> whittle_beam:disassemble(Beam) end,
+           fun whittle_shake_summary:module/1,
+           fun(Summary) -> {ok, {M, Summary}} end]).
 
 %% @doc Decides which functions stay. Errors: a packed file has more names than this VM has room
 %% for (`too_many_names'); a name matches nothing (`not_there'); the program calls a feature that
@@ -460,9 +467,6 @@ own(System) ->
 
 taken_apart(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
-    value(Beam).
-
-value(Beam) ->
     {ok, Value} = whittle_beam:disassemble(Beam),
     Value.
 

@@ -152,7 +152,7 @@ is_text(Kind, Bytes) -> is_erlang(Kind, Bytes).
 in_file(_, <<131, _/binary>> = Bytes, _) ->
     case whittle_bounded:term(Bytes, ?MAX_TERM) of
         {ok, Term} -> [{[], whittle_shake_summary:atoms(Term)}];
-        error -> []
+        {error, _} -> []
     end;
 in_file(<<".exs">>, Bytes, Modules) ->
     [whittle_shake_source:in_elixir(Bytes, Modules)];

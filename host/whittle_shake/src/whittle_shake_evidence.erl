@@ -60,7 +60,7 @@ packets(<<Size:32, Packet:Size/binary, Rest/binary>>, Before, End) ->
                 true -> packets(Rest, [Calls | Before], End);
                 false -> {lists:append(lists:reverse(Before)), cut_short}
             end;
-        error ->
+        {error, _} ->
             {lists:append(lists:reverse(Before)), cut_short}
     end;
 packets(_, Before, End) ->

@@ -44,12 +44,23 @@ parse_list(Text) ->
     end.
 
 %% @doc Reads a file with one name on each line. `%' begins a comment. `{error, Text}' holds the
-%% first text that is not a name.
--spec parse_file(binary()) -> {ok, [name()]} | {error, string()}.
+%% first text that is not a name. The file may have more names than this VM has room for
+%% (`too_many_names').
+-spec parse_file(binary()) -> {ok, [name()]} | {error, string() | too_many_names}.
 parse_file(Bytes) ->
-    Lines = [string:trim(hd(string:split(Line, "%")))
-             || Line <- string:split(whittle_term:text(Bytes), "\n", all)],
-    parse_all([Line || Line <- Lines, Line =/= ""], []).
+    case whittle_bounded:text_fits(Bytes) of
+        true -> parse_lines(Bytes);
+        false -> {error, too_many_names}
+    end.
+
+%% A line of Elixir's form joins words to further atoms, so the lines count too.
+parse_lines(Bytes) ->
+    Lines = [Line || Each <- string:split(whittle_term:text(Bytes), "\n", all),
+                     Line <- [string:trim(hd(string:split(Each, "%")))], Line =/= ""],
+    case whittle_bounded:make_atoms(2 * length(Lines), fun() -> parse_all(Lines, []) end) of
+        {ok, Parsed} -> Parsed;
+        {error, _} -> {error, too_many_names}
+    end.
 
 parse_all([Word | Words], Names) ->
     case parse(Word) of

@@ -196,10 +196,10 @@ mentions(Mfa, #{calls := Calls, atoms := Atoms, tags := Tags, keys := Keys, form
                 sites := Sites} = Func,
          State) ->
     State1 = lists:foldl(fun(To, S) -> edge(To, {called, Mfa}, S) end, State, Calls),
-    State2 = pairs(Mfa, Atoms, lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms)),
+    State2 = lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State1, Atoms),
     State3 = lists:foldl(fun(Tag, S) -> tag(Tag, Mfa, S) end, State2, Tags),
     State4 = lists:foldl(fun(Key, S) -> key(Key, Mfa, S) end, State3, Keys),
-    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, State4, Forms),
+    State5 = lists:foldl(fun(Form, S) -> form(Form, Mfa, S) end, pairs(Mfa, Func, State4), Forms),
     State6 = lists:foldl(fun(Site, S) -> site(Site, Mfa, S) end, State5, Sites),
     of_program(Mfa, Func, State6).
 
@@ -293,10 +293,26 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
         #{M := #{functions := #{{F, A} := _}}} ->
             %% Live functions need this too, because another module may have called them before
             %% the program.
-            enter(Mfa, Reason, used(Mfa, caller(Reason), used(M, caller(Reason), State)));
+            By = caller(Reason),
+            enter(Mfa, Reason, asked(Mfa, By, used(Mfa, By, used(M, By, State))));
         _ ->
             State
     end.
+
+%% The program calls a feature that is on since the start. So the call is its reason, as it is
+%% where no feature is on at the start.
+asked(Mfa, {M, _, _} = By, #state{answered = false, program = Program, features = Features,
+                                  on = On} = State) when is_map_key(M, Program) ->
+    case whittle_shake_feature:of_call(M, Mfa, Features) of
+        {ok, Feature} when is_map_key(Feature, On) ->
+            case within(By, Feature, State) of
+                program -> turn_on(Feature, By, Mfa, State);
+                _ -> State
+            end;
+        _ -> State
+    end;
+asked(_, _, State) ->
+    State.
 
 enter(Mfa, Reason, #state{live = Live} = State) when is_map_key(Mfa, Live) ->
     better(Mfa, Reason, State);
@@ -407,8 +423,13 @@ block(Feature, Mfa, Reason, #state{blocked = Blocked} = State) ->
 home({root, _}) -> none;
 home({M, _, _}) -> M.
 
-turn_on(Feature, _, _, #state{on = On} = State) when is_map_key(Feature, On) ->
-    State;
+turn_on(Feature, Origin, What, #state{on = On} = State) when is_map_key(Feature, On) ->
+    Start = whittle_shake_roots:start(),
+    case On of
+        #{Feature := {Start, _}} when Origin =/= Start ->
+            needed(Feature, Origin, What, State#state{on = On#{Feature := {Origin, What}}});
+        _ -> State
+    end;
 turn_on(Feature, Origin, What, #state{off = Off} = State) ->
     case lists:member(Feature, Off) of
         true -> State#state{refused = [{Feature, Origin, What} | State#state.refused]};
@@ -420,11 +441,14 @@ turned_on(Feature, Origin, What,
     Waiting = maps:get(Feature, Blocked, []),
     Turned = State#state{on = On#{Feature => {Origin, What}},
                          blocked = maps:remove(Feature, Blocked)},
-    Needed = lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, Turned,
-                         whittle_shake_feature:needs(Feature, Features)),
+    Needed = needed(Feature, Origin, What, Turned),
     Brought = lists:foldl(fun(Atom, S) -> atom(Atom, {root, feature(Feature)}, S) end, Needed,
                           whittle_shake_feature:brings(Feature, Features)),
     lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting).
+
+needed(Feature, Origin, What, #state{features = Features} = State) ->
+    lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, State,
+                whittle_shake_feature:needs(Feature, Features)).
 
 feature(Name) -> ["the feature ", atom_to_list(Name)].
 
@@ -433,15 +457,21 @@ feature(Name) -> ["the feature ", atom_to_list(Name)].
 atom(Atom, Origin, State) ->
     name(Atom, Origin, module(Atom, Origin, used(Atom, Origin, State))).
 
-%% If one function mentions both names, as in `spawn(?MODULE, init, [])', it probably makes the
-%% call. The exported function is live in any case, but this reason is better.
-pairs(Mfa, Atoms, #state{about = About, named = Named} = State) ->
-    case [M || M <- Atoms, is_map_key(M, About)] of
-        [] -> State;
-        Ms -> lists:foldl(fun({M, F, A}, S) -> edge({M, F, A}, {named, Mfa, Mfa}, S) end, State,
-                          [{M, F, A} || F <- Atoms, {M, A} <- maps:get(F, Named, []),
-                                        lists:member(M, Ms)])
-    end.
+%% If one function mentions both names, as in `spawn(?MODULE, init, [])' or in the specification
+%% of a child `{Module, start_link, []}', it probably makes the call. The exported function is live
+%% in any case, but this reason is better. Where the function's name is a label, the same condition
+%% on the module holds as in {@link label/3}.
+pairs(Mfa, #{atoms := Atoms, tags := Tags, keys := Keys},
+      #state{about = About, labeled = Labeled, own = Own, known = Known} = State) ->
+    Ms = maps:from_keys([M || M <- Atoms ++ Tags ++ Keys, is_map_key(M, About),
+                              whittle_shake_known:means(Mfa, M, Known)], []),
+    Labels = [F || is_of_program(Mfa, Own), F <- Tags ++ Keys],
+    paired(Mfa, Labels, maps:with(maps:keys(Ms), Labeled), paired(Mfa, Atoms, Ms, State)).
+
+paired(_, _, Ms, State) when map_size(Ms) =:= 0 -> State;
+paired(Mfa, Fs, Ms, #state{named = Named} = State) ->
+    lists:foldl(fun({M, F, A}, S) -> edge({M, F, A}, {named, Mfa, Mfa}, S) end, State,
+                [{M, F, A} || F <- Fs, {M, A} <- maps:get(F, Named, []), is_map_key(M, Ms)]).
 
 %% The first element of a tuple is usually a tag. But `{Module, Args}' is the specification of a
 %% child, and a program sends or keeps `{Function, Args}' for a call.

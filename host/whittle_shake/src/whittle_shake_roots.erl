@@ -144,11 +144,20 @@ in_erlang(Word, Modules) ->
 %% `-s M F A', `-run', `-epmd_module M' and similar flags name functions in separate arguments.
 %% `-eval' and `-App Key Value' name them in Erlang text. `-proto_dist inet_tls' means the module
 %% `inet_tls_dist'.
-flag_atoms(["-proto_dist", Name | Words]) -> [list_to_atom(Name ++ "_dist") | flag_atoms(Words)];
+flag_atoms(["-proto_dist", Name | Words]) -> known_atom(Name ++ "_dist") ++ flag_atoms(Words);
 flag_atoms([Word | Words]) ->
     {_, Atoms} = in_erlang(Word, #{}),
-    [list_to_atom(Word) || length(Word) < 256] ++ Atoms ++ flag_atoms(Words);
+    known_atom(Word) ++ Atoms ++ flag_atoms(Words);
 flag_atoms([]) -> [].
+
+%% The names of all modules and functions of the system are atoms already. Other words of a long
+%% file would only fill the atom table.
+known_atom(Word) ->
+    try
+        [list_to_existing_atom(Word)]
+    catch
+        error:_ -> []
+    end.
 
 flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,

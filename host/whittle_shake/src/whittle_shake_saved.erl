@@ -64,7 +64,7 @@ to_binary(Output, Saved) ->
 -spec from_binary(Output :: binary(), binary()) -> {ok, saved()} | {error, error()}.
 from_binary(Output, Bytes) ->
     Hash = crypto:hash(sha256, Output),
-    case whittle_bounded:own_term(Bytes, ?MAX_PLAN) of
+    case whittle_bounded:term(Bytes, ?MAX_PLAN) of
         {ok, {whittle_plan, ?VERSION, Hash, Saved}} -> {ok, Saved};
         {ok, {whittle_plan, ?VERSION, _, _}} -> {error, plan_of_another};
         {ok, {whittle_plan, Version, _, _}} -> {error, {plan_version, Version}};

@@ -43,9 +43,17 @@
 %% `Module:Function(...)' where one name or both come from elsewhere.
 -type site() :: {module() | any, atom() | any, arity()}.
 
-%% @doc Makes the summary of a module.
--spec module(whittle_beam_module:t()) -> summary().
-module(#{module := Module} = Value) ->
+%% @doc Makes the summary of a module. The error is a literal that is damaged, or literals or
+%% attributes that are too large or have more atoms than this VM has room for.
+-spec module(whittle_beam_module:t()) -> {ok, summary()} | {error, whittle_beam:error()}.
+module(Value) ->
+    try
+        {ok, summary(Value)}
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+summary(#{module := Module} = Value) ->
     Functions = whittle_beam_module:functions(Value),
     Summaries = maps:map(fun(_, Function) -> func(Module, Function) end, Functions),
     Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
@@ -71,19 +79,14 @@ attributes(Value) ->
     Tools = [vsn, author, copyright, dialyzer, ignore_xref, elvis, hank, deprecated,
              deprecated_type, removed, removed_type, optional_callbacks, asn1_info],
     Attributes = case whittle_beam_module:chunk(<<"Attr">>, Value) of
-                     {ok, Bytes} -> attribute_list(Bytes);
+                     {ok, Bytes} -> read(whittle_beam:terms(<<"Attr">>, Bytes));
                      error -> []
                  end,
     atoms([Written || {Name, Written} <- Attributes, not lists:member(Name, Tools)]).
 
-%% A damaged chunk has no attributes.
-attribute_list(Bytes) ->
-    try binary_to_term(Bytes) of
-        [_ | _] = Attributes -> Attributes;
-        _ -> []
-    catch
-        error:badarg -> []
-    end.
+%% Without these names the plan could cut functions that the program calls.
+read({ok, Terms}) -> Terms;
+read({error, Error}) -> throw({?MODULE, Error}).
 
 %% The mentions of the module's native records count for each of its functions, because any of
 %% them may make a record.
@@ -117,8 +120,8 @@ call(Module, {lambda, {F, A}, _}) -> {ok, {Module, F, A}};
 call(_, _) -> none.
 
 terms(Mentions) ->
-    [Term || {literal, Literal, Use} <- Mentions, Use =/= compared,
-             {ok, Term} <- [whittle_beam:literal(Literal)]].
+    [read(whittle_beam:literal(Literal)) || {literal, Literal, Use} <- Mentions,
+                                            Use =/= compared].
 
 mentioned(Mentions, Terms) ->
     lists:foldl(fun term/2,
@@ -160,11 +163,7 @@ names_read(Mentions, Calls) ->
 holds_attributes(Literal) ->
     case binary:match(Literal, [<<"attributes">>, <<"Attr">>]) of
         nomatch -> false;
-        _ ->
-            case whittle_beam:literal(Literal) of
-                {ok, Term} -> names_attributes(Term);
-                _ -> false
-            end
+        _ -> names_attributes(read(whittle_beam:literal(Literal)))
     end.
 
 names_attributes(attributes) -> true;

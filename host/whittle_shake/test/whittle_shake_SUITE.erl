@@ -11,8 +11,37 @@
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
+-export([too_much_in_attributes/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
+
+%% Facts
+
+%% The plan needs the names in attributes. So Whittle refuses a module whose attributes are too
+%% large or have too many names. It does not decode them.
+too_much_in_attributes(_) ->
+    Bytes = made:beam("-module(attributed). -export([f/0]). -plugin([f]). f() -> ok."),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    Of = fun(Attributes) ->
+                 Chunks = lists:keystore(<<"Attr">>, 1, whittle_beam:chunks(Beam),
+                                         {<<"Attr">>, Attributes}),
+                 App = #{name => a, vsn => "1", files => #{}, spec => {application, a, []},
+                         modules => #{attributed => whittle_beam_form:write(Chunks)},
+                         origin => #{kind => input}},
+                 System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
+                 whittle_shake:facts(whittle_system:put_app(App, System), #{})
+         end,
+    {ok, #{attributed := Summary}} = Of(term_to_binary([{plugin, [f]}])),
+    ?assertMatch(#{attributes := [f]}, Summary),
+    {ok, #{attributed := None}} = Of(<<131, 1>>),
+    ?assertMatch(#{attributes := []}, None),
+    Large = binary:copy(<<0>>, 17 * 1024 * 1024),
+    ?assertMatch({error, {bad_beam, {_, {damaged, {<<"Attr">>, too_large}}}}},
+                 Of(term_to_binary([{vsn, [Large]}], [compressed]))),
+    Names = lists:seq(16#31303030, 16#31303030 + erlang:system_info(atom_limit)),
+    ?assertMatch({error, {bad_beam, {_, {too_many_atoms, _}}}},
+                 Of(iolist_to_binary([131, $l, <<(length(Names)):32>>,
+                                      [<<$w, 4, N:32>> || N <- Names], $j]))).
 
 %% Removed names
 
@@ -71,7 +100,13 @@ lists_of_names(_) ->
 
 files_of_names(_) ->
     ?assertEqual({ok, [{a}, {b, c}]}, whittle_shake_name:parse_file(<<"a % all\n\n%x\n b:c \n">>)),
-    ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)).
+    ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)),
+    Before = erlang:system_info(atom_count),
+    Words = [["file_name_", integer_to_list(N)]
+             || N <- lists:seq(1, erlang:system_info(atom_limit))],
+    [?assertEqual({error, too_many_names}, whittle_shake_name:parse_file(iolist_to_binary(Text)))
+     || Text <- [lists:join($\n, Words), lists:join($\s, Words), [["A.B\n"] || _ <- Words]]],
+    ?assert(erlang:system_info(atom_count) < Before + 1000).
 
 names_find(_) ->
     Modules = #{lists => summary(lists)},
@@ -214,7 +249,8 @@ value(Source) -> taken(made:beam("-module(cut_module). " ++ Source)).
 
 summary(M) ->
     {ok, Bytes} = file:read_file(code:which(M)),
-    whittle_shake_summary:module(taken(Bytes)).
+    {ok, Summary} = whittle_shake_summary:module(taken(Bytes)),
+    Summary.
 
 taken(Bytes) ->
     {ok, Read} = whittle_beam:read(Bytes),

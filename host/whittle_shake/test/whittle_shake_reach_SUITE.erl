@@ -10,10 +10,11 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
--export([feature_off/1, feature_on/1, feature_named/1, function_named/1, feature_used/1,
-         feature_form/1, feature_called_through/1, feature_answers/1,
+-export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
+         feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
--export([plausible_way/1, way/1, same_in_each_vm/1, what_is_kept_runs/1, what_is_called_is_live/1]).
+-export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1,
+         what_is_called_is_live/1]).
 -export([reached_from/1]).
 
 -define(ROOT, {root, "test"}).
@@ -231,6 +232,39 @@ feature_on(_) ->
     #{live := Asked} = reached(["m:go()"], #{modules => [f]}, #{on => [{it, ?ROOT}]}),
     ?assertEqual([{f, feature, 0}, {f, inner, 0}, {f, kept, 0}], functions(f, Asked)).
 
+%% A feature that is on at the start of any system has the program as its reason if the program
+%% uses it. The features that it needs have the same reason. Whether other nodes may call the
+%% program depends on this reason.
+feature_of_start(_) ->
+    Start = whittle_shake_roots:start(),
+    On = fun(Does, Definition, Order) ->
+                 #{on := On} =
+                     reached(Does, Definition,
+                             #{on => [{it, Start}], answered => false,
+                               calls => [{Mfa, ?ROOT} || Mfa <- Order]}),
+                 On
+         end,
+    [begin
+         ?assertEqual(#{it => {Start, none}}, On(["ok"], #{modules => [f]}, Order)),
+         ?assertEqual(#{it => {Start, none}}, On(["m:go()"], #{modules => [f]}, Order)),
+         ?assertEqual(#{it => {{a, main, 0}, {f, feature, 0}}},
+                      On(["f:feature()"], #{functions => [{f, feature, 0}]}, Order)),
+         ?assertEqual(#{it => {{a, main, 0}, m}}, On(["m:go()"], #{modules => [f], used => [m]},
+                                                     Order))
+     end || Order <- [[{a, main, 0}, {m, go, 0}], [{m, go, 0}, {a, main, 0}]]],
+    Features = whittle_shake_feature:new([{distribution, #{modules => [f]}},
+                                          {global, #{used => [word], needs => [distribution]}}]),
+    Open = fun(Does) ->
+                   Modules = [compiled(["-module(a). -export([main/0]).",
+                                        "main() -> " ++ Does ++ "."]),
+                              compiled(?F)],
+                   Reached = reached(Modules, #{features => Features, answered => false,
+                                                on => [{global, Start}, {distribution, Start}]}),
+                   whittle_shake_dynamic:open(Reached, #{})
+           end,
+    ?assertEqual([], Open("ok")),
+    [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
+
 feature_named(_) ->
     #{on := On} = reached(["m:go()", "{f, x}"], #{modules => [f]}, #{}),
     ?assertEqual(#{it => {{a, main, 0}, f}}, On),
@@ -373,6 +407,22 @@ plausible_way(_) ->
     ?assertMatch([{_, {called, {a, two, 0}}} | _],
                  whittle_shake_reach:why({b, target, 0},
                                          reached([Called | tl(Modules)], #{}))).
+
+%% A function that mentions both names comes before two functions that each mention one of them,
+%% although the search meets these first. The name of the module or of the function may be the
+%% first element of a tuple or the key of a map.
+plausible_pair(_) ->
+    [begin
+         Modules = [compiled(["-module(a). -export([one/0, two/0, both/0]).",
+                              "one() -> b. two() -> target.",
+                              "both() -> self() ! " ++ Mentions ++ "."]),
+                    compiled(["-module(b). -export([target/1]). target(X) -> X."])],
+         Reached = reached(Modules, #{calls => [{{a, F, 0}, ?ROOT} || F <- [one, two, both]]}),
+         ?assertMatch({Mentions, [{_, {named, {a, both, 0}, {a, both, 0}}} | _]},
+                      {Mentions, whittle_shake_reach:why({b, target, 1}, Reached)})
+     end || Mentions <- ["{b, target, [1]}", "#{id => x, start => {b, target, [1]}}",
+                         "{b, [target]}", "#{b => target}", "[b, target]", "[b, {target, 1}]",
+                         "{b, {target, 1}}", "[b, #{target => 1}]"]].
 
 
 feature_price(_) ->
@@ -542,8 +592,9 @@ live(Modules) ->
 
 %% Replaces the usual input by the given parts.
 reached(Modules, Input) ->
-    Summaries = maps:from_list([{M, whittle_shake_summary:module(Module)}
-                                || #{module := M} = Module <- Modules]),
+    Summaries = maps:from_list([{M, Summary}
+                                || #{module := M} = Module <- Modules,
+                                   {ok, Summary} <- [whittle_shake_summary:module(Module)]]),
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(), atoms => [],

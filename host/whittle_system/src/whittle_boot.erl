@@ -36,18 +36,21 @@ root() -> "/.whittle".
 %% The boot file of 300 applications has a tenth of this size.
 -define(MAX_BYTES, 16 * 1024 * 1024).
 
-%% @doc Reads the boot script in a file. The error is `not_a_script' for any other file, and for a
-%% file that has more than 16 MB or claims to inflate to more.
+%% @doc Reads the boot script in a file. Errors: the file has more than 16 MB, or claims to inflate
+%% to more (`efbig'); it has more names than this VM has room for (`too_many_atoms'); it is another
+%% file (`not_a_script').
 -spec read(file:filename()) ->
-          {ok, whittle_system:boot_script()} | {error, not_a_script | file:posix() | badarg}.
+          {ok, whittle_system:boot_script()}
+              | {error, not_a_script | {too_many_atoms, pos_integer()} | file:posix() | badarg}.
 read(File) ->
     case whittle_file:whole(File, ?MAX_BYTES) of
         {ok, Bytes} ->
             case whittle_bounded:term(Bytes, ?MAX_BYTES) of
                 {ok, {script, {_, _}, Steps} = Script} when length(Steps) >= 0 -> {ok, Script};
+                {error, too_large} -> {error, efbig};
+                {error, {too_many_atoms, _}} = Error -> Error;
                 _ -> {error, not_a_script}
             end;
-        {error, efbig} -> {error, not_a_script};
         {error, _} = Error -> Error
     end.
 

@@ -1,17 +1,28 @@
 %% @doc Applies a function to all modules of a system, or rewrites them.
 -module(whittle_modules).
 
--export([each/2, rewrite/2, exports/2]).
+-import(whittle_work, [steps/1]).
+
+-export([each/2, try_each/2, rewrite/2, exports/2]).
 
 %% @doc Calls a function for each module, on all schedulers. See {@link whittle_work:map/2}. The
 %% error `bad_beam' names the first module that cannot be read.
 -spec each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) -> Result),
            whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
 each(Fun, System) ->
+    try_each(fun(App, Module, Beam) -> {ok, Fun(App, Module, Beam)} end, System).
+
+%% @doc Does the same with a function that may find a module damaged. The error `bad_beam' names
+%% the first such module.
+-spec try_each(fun((whittle_system:app_name(), module(), whittle_beam:beam()) ->
+                          {ok, Result} | {error, whittle_beam:error()}),
+               whittle_system:system()) -> {ok, [Result]} | {error, whittle_system:error()}.
+try_each(Fun, System) ->
     Found = whittle_work:map(
               fun({App, Module, Bytes}) ->
-                      case whittle_beam:read(Bytes) of
-                          {ok, Beam} -> {ok, Fun(App, Module, Beam)};
+                      case steps([fun(_) -> whittle_beam:read(Bytes) end,
+                                  fun(Beam) -> Fun(App, Module, Beam) end]) of
+                          {ok, _} = Ok -> Ok;
                           {error, Error} ->
                               {error, {bad_beam, {module_name(App, Module), Error}}}
                       end

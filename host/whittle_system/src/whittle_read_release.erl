@@ -173,6 +173,8 @@ own_boot(Place) ->
             {ok, Script};
         {error, enoent} -> none;
         {error, not_a_script} -> fail({bad_own_boot, File});
+        {error, efbig} -> fail({large_boot, File});
+        {error, {too_many_atoms, Count}} -> fail({boot_names, {File, Count}});
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 

@@ -15,8 +15,10 @@
 -type error() ::
         %% The input
         {no_such_path | packed_release | no_application | mix_project | not_a_file
-         | no_escript | no_app_file | bad_start_data | bad_own_boot | no_otp | bad_boot_file,
+         | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
+         | bad_boot_file,
          path()}
+      | {boot_names, {path(), Atoms :: pos_integer()}}
       | {no_program, {Program :: text(), Package :: text()}}
       | {no_temporary, {path(), file:posix() | badarg}}
       | {not_locked, {path(), file:posix()}}
@@ -224,6 +226,12 @@ text({bad_start_data, Dir}) ->
          "again", [Dir]);
 text({bad_own_boot, File}) ->
     line("~ts is not a boot file: build the release again", [File]);
+text({large_boot, File}) ->
+    line("~ts has more than 16 MB (uncompressed), and Whittle reads no larger boot file: shorten "
+         "the lists in the release's .app files, and build the release again", [File]);
+text({boot_names, {File, Count}}) ->
+    line("~ts has so many names that Whittle's VM would need ~b atoms; set ERL_ZFLAGS=\"+t "
+         "NUMBER\" to allow more, and run the command again", [File, Count]);
 text({bad_rel_file, {File, Why}}) ->
     line("~ts: ~ts; build the release again", [File, Why]);
 %% Modules

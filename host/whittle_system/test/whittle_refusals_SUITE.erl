@@ -808,17 +808,23 @@ boot_that_inflates(Config) ->
     Zeros = [zlib:deflate(Z, Part) || Part <- lists:duplicate(3 * 64, <<0:(16 bsl 23)>>)],
     Bomb = [<<131, 80, (3 bsl 30):32>>, Zeros, zlib:deflate(Z, [], finish)],
     made:file(Boot, iolist_to_binary(Bomb)),
-    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
+    refused(Dir, large_boot, "start.boot has more than 16 MB \\(uncompressed\\), and Whittle"),
     %% The data claims to be small.
     [<<Head:2/binary, _:32, Rest/binary>>] = [iolist_to_binary(Bomb)],
     made:file(Boot, <<Head/binary, 100:32, Rest/binary>>),
     refused(Dir, bad_own_boot, "start.boot is not a boot file"),
     made:file(Boot, Term),
     {ok, _} = read(Dir),
+    %% This script is valid, but longer than the limit, compressed or not.
+    Long = {script, {"x", "1"}, [{progress, init_kernel_started}, <<0:(17 bsl 23)>>]},
+    [begin
+         made:file(Boot, term_to_binary(Long, Options)),
+         refused(Dir, large_boot, "start.boot has more than 16 MB")
+     end || Options <- [[], [compressed]]],
     %% The script has more names than the VM has room for.
     Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 900_000)],
     made:file(Boot, iolist_to_binary([<<131, 108, 900_001:32>>, Names, 106])),
-    refused(Dir, bad_own_boot, "start.boot is not a boot file"),
+    refused(Dir, boot_names, "start.boot has so many names that Whittle's VM would need"),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").

@@ -5,13 +5,23 @@
 %% module checks the limits first.
 -module(whittle_bounded).
 
--export([inflate/3, term/2, own_term/2, text_fits/1]).
+-export([inflate/3, term/2, text_fits/1, make_atoms/2, check_terms/1]).
+
+-export_type([refusal/0]).
+
+%% The reason why a term is not decoded. `too_many_atoms' holds the number of atoms that this VM
+%% would have afterwards, at most.
+-type refusal() :: not_a_term | too_large | {too_many_atoms, pos_integer()}.
 
 %% The limit in bytes. Data that inflates to more counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
 
 %% One atom in so many of the VM's atom table stays free.
 -define(ATOM_RESERVE, 4).                       % a quarter
+
+%% Up to this share of the atom table, schedulers make atoms at the same time. The atoms that 256
+%% of them make then fit into the reserve.
+-define(FEW, 1024).                             % a 1024th
 
 %% Matches a byte of a name in a text that is UTF-8 or Latin-1.
 -define(IS_NAME(C), (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
@@ -42,16 +52,43 @@ inflate(WindowBits, Deflated, Limit) when Limit =< ?MAX_INFLATED ->
 inflate(_, _, _) ->
     {error, wrong_size}.
 
-%% @doc Decodes a term of the external term format, compressed or not. The function returns
-%% `error' if the term needs more bytes than the limit, if it has more atoms than this VM has room
-%% for, or if the binary is not a term.
--spec term(binary(), non_neg_integer()) -> {ok, term()} | error.
-term(Bytes, Limit) -> term(Bytes, Limit, fun has_room/1).
+%% @doc Decodes a term of the external term format, compressed or not. Errors: the term needs more
+%% bytes than the limit (`too_large'); it has more new atoms than this VM has room for
+%% (`too_many_atoms'); the binary is not a term (`not_a_term').
+-spec term(binary(), non_neg_integer()) -> {ok, term()} | {error, refusal()}.
+term(<<131, 80, Size:32, _/binary>>, Limit) when Size > Limit ->
+    {error, too_large};
+term(<<131, 80, Size:32, Deflated/binary>>, _) ->
+    case inflate(15, Deflated, Size) of
+        {ok, Plain} when byte_size(Plain) =:= Size -> plain_term(<<131, Plain/binary>>);
+        _ -> {error, not_a_term}
+    end;
+term(<<131, _/binary>> = Bytes, Limit) when byte_size(Bytes) > Limit ->
+    {error, too_large};
+term(Bytes, _) ->
+    plain_term(Bytes).
 
-%% @doc Decodes a term from a file that Whittle wrote. The function does not count the atoms,
-%% because such a file may name the same atoms many times.
--spec own_term(binary(), non_neg_integer()) -> {ok, term()} | error.
-own_term(Bytes, Limit) -> term(Bytes, Limit, fun(_) -> true end).
+%% @doc Calls a function that makes at most so many new atoms, if a quarter of this VM's atom table
+%% stays free. Processes that make many atoms take turns, so that each one counts the atoms of the
+%% others.
+-spec make_atoms(non_neg_integer(), fun(() -> Result)) ->
+          {ok, Result} | {error, {too_many_atoms, pos_integer()}}.
+make_atoms(Count, Make) ->
+    in_turn(Count, fun() ->
+                           case Count < room() of
+                               true -> {ok, Make()};
+                               false -> too_many(Count)
+                           end
+                   end).
+
+%% @doc Checks that this VM has room for the atoms of uncompressed terms in the external term
+%% format. The count ignores repeated names and names that are atoms already.
+-spec check_terms([binary()]) -> ok | {error, {too_many_atoms, pos_integer()}}.
+check_terms(Terms) ->
+    case half(Terms) < room() of
+        true -> ok;
+        false -> check_terms(Terms, most(Terms))
+    end.
 
 %% @doc Tells whether erl_scan can read a text safely. It can if a quarter of this VM's atom table
 %% stays free after each name in the text becomes an atom. The count ignores repeated names and
@@ -106,28 +143,59 @@ piece(Piece, Found) ->
         error:_ -> Found#{Piece => []}
     end.
 
-term(<<131, 80, Size:32, Deflated/binary>>, Limit, Check) when Size =< Limit ->
-    case inflate(15, Deflated, Size) of
-        {ok, Plain} when byte_size(Plain) =:= Size -> checked(<<131, Plain/binary>>, Check);
-        _ -> error
-    end;
-term(<<131, Tag, _/binary>> = Bytes, Limit, Check) when Tag =/= 80, byte_size(Bytes) =< Limit ->
-    checked(Bytes, Check);
-term(_, _, _) ->
-    error.
-
-checked(Bytes, Check) ->
-    try Check(Bytes) andalso {ok, binary_to_term(Bytes)} of
-        false -> error;
-        Read -> Read
+%% A compressed term inside a compressed term would get around the limit.
+plain_term(<<131, Tag, _/binary>> = Bytes) when Tag =/= 80 ->
+    Most = most([Bytes]),
+    try in_turn(Most, fun() ->
+                              case check_terms([Bytes], Most) of
+                                  ok -> {ok, binary_to_term(Bytes)};
+                                  {error, _} = Error -> Error
+                              end
+                      end)
     catch
-        error:_ -> error
+        error:_ -> {error, not_a_term}
+    end;
+plain_term(_) ->
+    {error, not_a_term}.
+
+%% The lock is that of this node alone.
+in_turn(Count, Fun) ->
+    case Count =< few() of
+        true -> Fun();
+        false -> global:trans({?MODULE, self()}, Fun, [node()])
     end.
 
-%% Each atom begins with one of four tags. The data has no more atoms than bytes with these
-%% values.
-has_room(Bytes) -> tags(Bytes, 0) < room().
+few() -> erlang:system_info(atom_limit) div ?FEW.
 
+too_many(Count) -> {error, {too_many_atoms, erlang:system_info(atom_count) + Count}}.
+
+%% Both return a number of atoms that the terms do not exceed. An atom takes at least two bytes.
+most(Terms) ->
+    case half(Terms) of
+        Few when Few < 1000 -> Few;
+        _ -> lists:sum([tags(Term, 0) || Term <- Terms])
+    end.
+
+half(Terms) -> iolist_size(Terms) div 2.
+
+check_terms(Terms, Most) ->
+    Room = room(),
+    case Most < Room orelse new_names(Terms, #{}, Room) of
+        true -> ok;
+        few -> ok;
+        many -> too_many(Most)
+    end.
+
+new_names([Term | Terms], Names, Room) ->
+    case whittle_term_names:add(Term, Names, Room) of
+        {ok, More} -> new_names(Terms, More, Room);
+        _ -> many
+    end;
+new_names([], _, _) ->
+    few.
+
+%% Each atom begins with one of four tags. So a term has no more atoms than bytes with these
+%% values.
 tags(<<Tag, Rest/binary>>, Count)
   when Tag =:= 100; Tag =:= 115; Tag =:= 118; Tag =:= 119 ->
     tags(Rest, Count + 1);

@@ -4,11 +4,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([inflates_to_the_end/1, inflates_up_to_the_limit/1, terms/1, compressed_terms/1, atoms/1,
-         text_fits/1]).
+-export([inflates_to_the_end/1, inflates_up_to_the_limit/1, terms/1, compressed_terms/1,
+         compressed_twice/1, names_of_terms/1, atoms/1, atoms_in_turn/1, text_fits/1]).
+-export([decode_at_once/1]).
 
 all() ->
-    [inflates_to_the_end, inflates_up_to_the_limit, terms, compressed_terms, atoms, text_fits].
+    [inflates_to_the_end, inflates_up_to_the_limit, terms, compressed_terms, compressed_twice,
+     names_of_terms, atoms, atoms_in_turn, text_fits].
 
 %% All bytes may be present although the end and the checksum are missing.
 inflates_to_the_end(_) ->
@@ -37,13 +39,14 @@ terms(_) ->
                fun(Term) ->
                        Bytes = term_to_binary(Term),
                        {ok, Term} =:= whittle_bounded:term(Bytes, byte_size(Bytes))
-                           andalso error =:= whittle_bounded:term(Bytes, byte_size(Bytes) - 1)
+                           andalso {error, too_large}
+                               =:= whittle_bounded:term(Bytes, byte_size(Bytes) - 1)
                end),
     made:holds(1000, proper_types:binary(),
                fun(Bytes) ->
                        case whittle_bounded:term(<<131, Bytes/binary>>, 1000) of
                            {ok, _} -> true;
-                           error -> true
+                           {error, _} -> true
                        end
                end).
 
@@ -53,19 +56,92 @@ compressed_terms(_) ->
     Bytes = term_to_binary(Term, [compressed]),
     <<131, 80, Size:32, Deflated/binary>> = Bytes,
     ?assertEqual({ok, Term}, whittle_bounded:term(Bytes, Size)),
-    ?assertEqual(error, whittle_bounded:term(Bytes, Size - 1)),
+    ?assertEqual({error, too_large}, whittle_bounded:term(Bytes, Size - 1)),
     %% The size is too small or too large.
-    [?assertEqual(error, whittle_bounded:term(<<131, 80, Wrong:32, Deflated/binary>>, 1 bsl 30))
+    [?assertEqual({error, not_a_term},
+                  whittle_bounded:term(<<131, 80, Wrong:32, Deflated/binary>>, 1 bsl 30))
      || Wrong <- [Size - 1, Size + 1, 0]].
 
-%% A term with more atoms than this VM has room for is refused before an atom is made. A file of
-%% Whittle's own may name one atom many times.
+%% The inner term would inflate without a limit.
+compressed_twice(_) ->
+    <<131, Inner/binary>> = term_to_binary(lists:duplicate(100_000, 0), [compressed]),
+    Twice = <<131, 80, (byte_size(Inner)):32, (zlib:compress(Inner))/binary>>,
+    ?assertEqual({error, not_a_term}, whittle_bounded:term(Twice, 1000)).
+
+%% The count reads every kind of term, and finds the names that are no atoms yet.
+names_of_terms(_) ->
+    Of = fun(Bytes) -> whittle_term_names:add(Bytes, #{}, 1000) end,
+    Here = [fun lists:map/2, fun(X) -> {X, self()} end, self(), make_ref(), hd(erlang:ports()),
+            <<1:3>>, 1.5, 1 bsl 3000, "text", <<"bytes">>, [a | b], #{[] => {}}],
+    [?assertEqual({Term, {ok, #{}}}, {Term, Of(term_to_binary(Term))}) || Term <- [Here | Here]],
+    made:holds(300, proper_types:term(), fun(Term) -> {ok, #{}} =:= Of(term_to_binary(Term)) end),
+    New = <<"whittle_names_", (integer_to_binary(erlang:unique_integer([positive])))/binary>>,
+    Old = binary_to_list(New) ++ [16#E9],
+    Latin1 = list_to_binary(Old),
+    Terms = [{<<$w, (byte_size(New)), New/binary>>, New},
+             {<<$v, (byte_size(New)):16, New/binary>>, New},
+             {<<$s, (byte_size(Latin1)), Latin1/binary>>, unicode:characters_to_binary(Old)},
+             {<<$d, (byte_size(Latin1)):16, Latin1/binary>>, unicode:characters_to_binary(Old)}],
+    [begin
+         ?assertEqual({ok, #{Name => []}},
+                      Of(<<131, $h, 3, Atom/binary, $t, 1:32, $a, 1, Atom/binary, $j>>)),
+         ?assertEqual({ok, #{Name => []}}, Of(<<131, $X, Atom/binary, 0:96>>)),
+         ?assertEqual({ok, #{Name => []}}, Of(<<131, $Z, 2:16, Atom/binary, 0:96>>))
+     end || {Atom, Name} <- Terms],
+    [?assertEqual(unknown, Of(Bytes)) || Bytes <- [<<>>, <<131>>, <<131, $h, 2, $j>>, <<131, 1>>,
+                                                   <<131, $w, 9, "short">>]],
+    ?assertEqual(too_many, whittle_term_names:add(<<131, $h, 1, $w, (byte_size(New)), New/binary>>,
+                                                  #{}, 1)).
+
+%% A term with more new atoms than this VM has room for is refused before an atom is made. A term
+%% may name the same atoms many times.
 atoms(_) ->
     Many = erlang:system_info(atom_limit),
-    Bytes = iolist_to_binary([131, 108, <<Many:32>>, lists:duplicate(Many, [119, 2, "ok"]), 106]),
-    ?assertEqual(error, whittle_bounded:term(Bytes, byte_size(Bytes))),
-    {ok, Read} = whittle_bounded:own_term(Bytes, byte_size(Bytes)),
+    Term = fun(Names) ->
+                   iolist_to_binary([131, $l, <<Many:32>>, [[$w, length(N), N] || N <- Names], $j])
+           end,
+    Before = erlang:system_info(atom_count),
+    New = Term(names("atoms", Many)),
+    ?assertMatch({error, {too_many_atoms, Then}} when Then >= Before + Many,
+                 whittle_bounded:term(New, byte_size(New))),
+    ?assert(erlang:system_info(atom_count) < Before + 1000),
+    Often = Term(lists:duplicate(Many, "ok")),
+    {ok, Read} = whittle_bounded:term(Often, byte_size(Often)),
     ?assertEqual({Many, ok}, {length(Read), hd(Read)}).
+
+%% Each of these terms fits into the atom table of a small VM, but not two of them. The VM's
+%% schedulers decode them at once.
+atoms_in_turn(_) ->
+    {ok, Peer, _} = peer:start(#{connection => standard_io,
+                                 args => ["+t", "32768", "-pa" | code:get_path()]}),
+    try
+        Room = peer:call(Peer, erlang, system_info, [atom_limit]) * 3 div 4
+            - peer:call(Peer, erlang, system_info, [atom_count]),
+        Results = peer:call(Peer, ?MODULE, decode_at_once, [Room * 2 div 3], 60_000),
+        ?assertEqual([ok | lists:duplicate(19, too_many_atoms)], lists:sort(Results))
+    after
+        peer:stop(Peer)
+    end.
+
+%% Runs in the small VM.
+decode_at_once(Count) ->
+    {module, _} = code:ensure_loaded(whittle_term_names),
+    Terms = [iolist_to_binary([131, $l, <<Count:32>>, [[$w, length(N), N] || N <- Names], $j])
+             || Each <- lists:seq(1, 20), Names <- [names([$a + Each], Count)]],
+    Of = fun(Term) ->
+                 fun() ->
+                         receive go -> ok end,
+                         exit(case whittle_bounded:term(Term, byte_size(Term)) of
+                                  {ok, _} -> ok;
+                                  {error, {Why, _}} -> Why
+                              end)
+                 end
+         end,
+    Started = [spawn_monitor(Of(Term)) || Term <- Terms],
+    [Pid ! go || {Pid, _} <- Started],
+    [receive {'DOWN', Monitor, _, _, Result} -> Result end || {_, Monitor} <- Started].
+
+names(Prefix, Count) -> [Prefix ++ [$_ | integer_to_list(N)] || N <- lists:seq(1, Count)].
 
 %% Names count once, and names that are atoms already do not count.
 text_fits(_) ->
