@@ -8,14 +8,14 @@
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
          end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, bad_requests/1, bad_vm/1, bad_shake/1, too_many_names/1,
+         bad_files/1, bad_requests/1, bad_vm/1, checked/1, bad_shake/1, too_many_names/1,
          no_input/1, writes_nothing/1,
          plan_files/1, every_error_is_one_line/1]).
 -export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
-     bad_requests, bad_vm, bad_shake, too_many_names, no_input,
+     bad_requests, bad_vm, checked, bad_shake, too_many_names, no_input,
      writes_nothing, plan_files,
      every_error_is_one_line, {group, output}].
 
@@ -128,7 +128,21 @@ bad_vm(_) ->
                   whittle_make:make(maps:merge(#{input => "/nowhere"}, More)))
      || {Tag, More} <- [{unknown_target, #{target => "pdp11"}},
                         {unsupported_flavor, #{flavor => tiny}},
+                        {unsupported_level, #{optimize => o9}},
                         {unsupported_otp, #{otp => "17"}}]].
+
+%% check/1 finds what stops a build before anything is built, and builds nothing.
+checked(Config) ->
+    Tool = made:file(filename:join(?config(dir, Config), "tool"),
+                     "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
+    Tell = fun(Event) -> error(Event) end,
+    ?assertEqual(ok, whittle_make:check(#{input => Tool, tell => Tell})),
+    ?assertMatch({error, {system, _}}, whittle_make:check(#{input => "/nowhere"})),
+    ?assertMatch({error, {runtime, {unknown_target, _}}},
+                 whittle_make:check(#{input => Tool, target => "pdp11"})),
+    ?assertMatch({error, {input_is_output, Tool}},
+                 whittle_make:check(#{input => Tool, out => Tool})),
+    ?assertError(badarg, whittle_make:check(#{input => Tool, outt => "x"})).
 
 bad_shake(_) ->
     [begin

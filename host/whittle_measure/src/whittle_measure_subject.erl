@@ -27,6 +27,7 @@
 -type reason() :: {make, whittle_make:reason()}
                 | {no_program, string()}
                 | {library, string(), unicode:chardata()}
+                | {bad_request, atom(), map()}
                 | {stock, string(), unicode:chardata()}.
 
 %% @doc Lists the different builds of cells. Libraries with the same files follow each other,
@@ -68,10 +69,12 @@ check(#{program := #{command := [Name | _]}}, Base) ->
         false -> {error, {no_program, Name}};
         _ -> ok
     end;
-check(#{program := #{input := Input}, request := Request}, Base) ->
-    case whittle_make:check(Request#{input => filename:join(Base, Input)}) of
+check(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
+    try whittle_make:check(Request#{input => filename:join(Base, Input)}) of
         ok -> ok;
         {error, Reason} -> {error, {make, Reason}}
+    catch
+        error:badarg -> {error, {bad_request, Name, Request}}
     end.
 
 %% @doc Makes the program of a build. Inputs are relative to `Base'. Outputs go into `Dir'. `Tell'
