@@ -107,7 +107,7 @@ wrong_arguments(Config) ->
 %% A search of a program that works for half a second. Its settings hold the limits in runs that the
 %% search did not use.
 searched(Config) ->
-    {0, Output} = tune([working(Config), "--time", "80s", "--max-slowdown", "100%",
+    {0, Output} = tune([working(Config), "--time", "20m", "--blocks", "2", "--max-slowdown", "100%",
                         "-o", in("found", Config)], Config),
     [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
      || Pattern <- ["^validation +peak RSS +against own", "^own +[1-9][0-9,]+ +1.000 ",

@@ -21,6 +21,9 @@ command() ->
                     help => "how much slower the program may become (default: 5%)"},
                   #{name => time, long => "time", value => "TIME",
                     help => "the time of the search, such as 90s or 10m (default: 10m)"},
+                  #{name => blocks, long => "blocks", value => "N",
+                    help => "run each candidate at most N times in each part of the search "
+                            "(default: 10)"},
                   #{name => explain, long => "explain",
                     help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
@@ -62,6 +65,7 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
+       fun(Options) -> amount(blocks, fun number/1, "a whole number", Values, Options) end,
        fun(Options) -> checked(Out, Options) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out})) end]);
 run(_) ->
@@ -114,6 +118,8 @@ amount(Name, Read, Hint, Values, Options) ->
 bytes(Text) -> in_units(Text, [{"", 1}, {"K", 1 bsl 10}, {"M", 1 bsl 20}, {"G", 1 bsl 30}]).
 
 seconds(Text) -> in_units(Text, [{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}]).
+
+number(Text) -> in_units(Text, [{"", 1}]).
 
 in_units(Text, Units) ->
     case string:to_integer(Text) of

@@ -29,6 +29,7 @@
           ram => pos_integer(),                 % bytes that the peak may take; default: no limit
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
+          blocks => pos_integer(),              % see whittle_tune_search:options()
           tell => fun((whittle_make:event() | event()) -> term())}.
 
 -type event() :: whittle_tune_search:event().
@@ -112,6 +113,7 @@ longest(#{workload := _} = Options) ->
 longest(_) -> #{}.
 
 search(Dir, Options) ->
+    (maps:with([blocks], Options))
     #{dir => Dir, ram => maps:get(ram, Options, none),
       slowdown => maps:get(slowdown, Options, ?SLOWDOWN), seconds => maps:get(time, Options, ?TIME),
       run => run_options(maps:merge(longest(Options), Options)),

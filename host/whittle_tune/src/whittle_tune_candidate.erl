@@ -5,14 +5,14 @@
 %% @hidden
 -module(whittle_tune_candidate).
 
--export([own/0, references/1, moves/2, combined/2, neighbours/2]).
+-export([own/0, references/1, moves/2, combined/3, neighbours/2]).
 
 -export_type([candidate/0]).
 
 -type candidate() :: #{name := atom(), values := whittle_tune_settings:values()}.
 
 %% The moves of which a combination takes one at most: each changes how the VM gets its memory.
--define(ALLOCATION, [small_carriers, fitted_carriers, one_instance, min]).
+-define(ALLOCATION, [small_carriers, fitted_carriers, one_instance, one_small, min]).
 %% The moves of which a combination takes one at most: each changes when old data is collected.
 -define(COLLECTION, [fullsweep_0, fullsweep_10]).
 
@@ -42,31 +42,40 @@ moves(#{vm := Vm}, Settings) ->
      #{name => one_scheduler, values => #{schedulers => 1, dirty_cpu_schedulers => 1,
                                           dirty_io_schedulers => 1}},
      #{name => small_carriers, values => #{carrier_least => 32, carrier_most => 256,
-                                           carrier_main => 16, carrier_cache => 0}},
+                                           carrier_main => 16}},
      #{name => fitted_carriers, values => fitted(Vm, Settings)},
-     #{name => one_instance, values => #{instances => false, carrier_least => 32,
-                                         carrier_most => 256, carrier_main => 16,
-                                         carrier_cache => 0}},
+     #{name => one_instance, values => #{instances => false}},
+     #{name => one_small, values => #{instances => false, carrier_least => 32,
+                                      carrier_most => 256, carrier_main => 16,
+                                      carrier_cache => 0}},
      #{name => min, values => #{allocators => min}},
      #{name => fullsweep_0, values => #{fullsweep => 0}},
      #{name => fullsweep_10, values => #{fullsweep => 10}},
      #{name => small_heaps, values => #{heap => 128, binary_heap => 4181}}].
 
-%% Twice the largest number that the account shows, as a power of 2. The account counts the
-%% processes of one moment; the most memory of their structures tells how many there were before.
+%% The structure of a process takes more than this in each VM with 64 bits that we looked at (OTP 25
+%% and 29), and so does that of a port.
+-define(STRUCTURE, 600).
+%% The bytes of an entry in the tables of processes and ports.
+-define(ENTRY, 12).
+
+%% Twice the largest number that there can have been, as a power of 2, but not more than the table
+%% has now. The account counts the processes of one moment. The most memory that their structures
+%% took limits the number that there was at any time.
 tables(#{process_count := Processes, port_count := Ports} = Vm, Settings) ->
-    #{processes => table(processes, Processes * growth(<<"fix_alloc">>, Vm), Settings),
-      ports => table(ports, Ports * growth(<<"driver_alloc">>, Vm), Settings)}.
+    #{processes => table(processes, Processes, <<"fix_alloc">>, <<"process_table">>, Vm, Settings),
+      ports => table(ports, Ports, <<"driver_alloc">>, <<"port_table">>, Vm, Settings)}.
 
-growth(Name, #{allocators := Allocators}) ->
-    case Allocators of
-        #{Name := #{blocks := Blocks, most_blocks := Most}} when Blocks > 0 -> Most / Blocks;
-        _ -> 4
-    end.
-
-table(Name, Most, Settings) ->
+table(Name, Count, Allocator, Area, #{allocators := Allocators, areas := Areas}, Settings) ->
     {ok, Setting} = whittle_tune_settings:find(Name, Settings),
-    whittle_tune_settings:fitted(power(ceil(2 * Most), 1), Setting).
+    Now = maps:get(Area, Areas, ?ENTRY * whittle_tune_settings:default(Setting)) div ?ENTRY,
+    Needed = case Allocators of
+                 #{Allocator := #{most_blocks := Most, carriers := Carriers}} when Carriers > 0 ->
+                     power(2 * max(Count, Most div ?STRUCTURE), 1);
+                 %% Without carriers nothing tells how many there were.
+                 _ -> Now
+             end,
+    whittle_tune_settings:fitted(min(Now, Needed), Setting).
 
 power(Least, Power) when Power >= Least -> Power;
 power(Least, Power) -> power(Least, 2 * Power).
@@ -75,7 +84,7 @@ power(Least, Power) -> power(Least, 2 * Power).
 %% carrier that was added last.
 fitted(#{allocators := Allocators}, Settings) ->
     maps:merge(
-      #{carrier_main => 16, carrier_cache => 0},
+      #{carrier_main => 16},
       maps:from_list(
         lists:append([begin
                           {ok, Setting} = whittle_tune_settings:find(Least, Settings),
@@ -91,9 +100,9 @@ fitted(#{allocators := Allocators}, Settings) ->
 
 %% @doc Combines moves that helped, in the order of their gain: the best of those that exclude each
 %% other with all others, and then variants that lack a part or have the next best. `Count' is the
-%% largest number of combinations.
--spec combined([candidate()], pos_integer()) -> [candidate()].
-combined(Useful, Count) ->
+%% largest number of combinations. Their names begin with `Prefix'.
+-spec combined(string(), [candidate()], pos_integer()) -> [candidate()].
+combined(Prefix, Useful, Count) ->
     Free = [Move || #{name := Name} = Move <- Useful,
                     not lists:member(Name, ?ALLOCATION ++ ?COLLECTION)],
     Allocations = of_names(?ALLOCATION, Useful),
@@ -109,7 +118,7 @@ combined(Useful, Count) ->
                                         false -> Before ++ [Values]
                                     end
                             end, [], [Set || Set <- Sets, length(Set) > 1]),
-    [#{name => list_to_atom("mix_" ++ integer_to_list(Number)), values => Values}
+    [#{name => list_to_atom(Prefix ++ integer_to_list(Number)), values => Values}
      || {Number, Values} <- lists:enumerate(lists:sublist(Different, Count))].
 
 of_names(Names, Useful) -> [Move || #{name := Name} = Move <- Useful, lists:member(Name, Names)].

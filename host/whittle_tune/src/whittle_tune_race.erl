@@ -152,12 +152,15 @@ front(Names, Results) ->
 dominates(#{peak := Peak, slowdown := Slow}, #{peak := OtherPeak, slowdown := OtherSlow}) ->
     Peak =< OtherPeak andalso Slow =< OtherSlow andalso {Peak, Slow} =/= {OtherPeak, OtherSlow}.
 
-%% @doc Lists the candidates that hold all limits, the one with the least median peak first.
+%% @doc Lists the candidates that hold all limits and save memory, the one with the least median
+%% peak first.
 -spec best([atom()], [result()], limits()) -> [atom()].
 best(Names, Results, Limits) ->
     [Name || {_, Name} <- lists:sort([{Peak, Name}
                                       || Name <- Names, holds(Name, Results, Limits),
-                                         #{peak := Peak} <- [summary(Name, Results)]])].
+                                         #{peak := Peak, ratio := Ratio}
+                                             <- [summary(Name, Results)],
+                                         Ratio < 1 - ?GAIN])].
 
 %% @doc Tells whether a candidate holds all limits: no failure, no peak above the budget, and a
 %% median that is not slower than allowed.

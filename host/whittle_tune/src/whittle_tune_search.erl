@@ -17,6 +17,7 @@
           ram := pos_integer() | none,          % bytes
           slowdown := float(),
           seconds := pos_integer(),             % for the whole search
+          blocks => pos_integer(),              % the most of each part; default: 10
           seed => integer(),
           run := whittle_tune_program:options(),
           tell => fun((event()) -> term())}.
@@ -55,7 +56,9 @@
 -define(LEAST_BLOCKS, 3).
 -define(MOST_BLOCKS, 10).
 %% The combinations that race.
--define(COMBINATIONS, 8).
+-define(COMBINATIONS, 6).
+%% The candidates of the search that the validation runs.
+-define(FINAL, 3).
 %% The blocks in which each move runs.
 -define(MOVE_BLOCKS, 2).
 
@@ -91,6 +94,7 @@ run(Path, Subject, #{run := RunOptions, seconds := Seconds} = Options) ->
                                  limits => maps:with([ram, slowdown], Options), block => 1,
                                  random => rand:seed_s(exsss, maps:get(seed, Options, 1)),
                                  program => filename:basename(Path), results => [],
+                                 blocks => maps:get(blocks, Options, ?MOST_BLOCKS),
                                  each => Each, until => Start + Seconds},
                        Found = search(Account, Seconds, State),
                        ok = whittle_measure_samples:close(Log),
@@ -156,8 +160,7 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
       [fun(_) -> blocks([Own | Moves], ?MOVE_BLOCKS, State0) end,
        fun(#{results := Results, limits := Limits} = State) ->
                Useful = whittle_tune_race:useful(names(Moves), Results, Limits),
-               Mixes = whittle_tune_candidate:combined([named(Name, Moves) || Name <- Useful],
-                                                       ?COMBINATIONS),
+               Mixes = mixes(Useful, Moves, Results, Limits),
                Racing = Mixes ++ [named(Name, Moves) || Name <- lists:sublist(Useful, 2)],
                race(Racing, [Own | Moves] ++ Mixes, Validation, State)
        end,
@@ -171,7 +174,7 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
        end,
        fun({Candidates, #{results := Results, limits := Limits} = State}) ->
                Ranked = lists:sublist(whittle_tune_race:best(names(Candidates) -- [own], Results,
-                                                             Limits), 2),
+                                                             Limits), ?FINAL),
                Final = [Own | [named(Name, Candidates) || Name <- Ranked]] ++ References,
                Blocks = validation_blocks(length(Final), State),
                case blocks(Final, Blocks, State#{results := [], phase => validation}) of
@@ -187,13 +190,24 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
                end
        end]).
 
+%% Combinations of all useful moves, and of those that were not slower than allowed.
+mixes(Useful, Moves, Results, #{slowdown := Allowed}) ->
+    Fast = [Name || Name <- Useful, whittle_tune_race:slowdown(Name, Results) =< 1 + Allowed],
+    [All, Quick] = [whittle_tune_candidate:combined(Prefix, [named(Name, Moves) || Name <- Names],
+                                                    ?COMBINATIONS)
+                    || {Prefix, Names} <- [{"mix_", Useful}, {"fast_", Fast}]],
+    Known = [Values || #{values := Values} <- All],
+    All ++ [Candidate || #{values := Values} = Candidate <- Quick,
+                         not lists:member(Values, Known)].
+
 names(Candidates) -> [Name || #{name := Name} <- Candidates].
 
 named(Name, Candidates) ->
     hd([Candidate || #{name := Of} = Candidate <- Candidates, Of =:= Name]).
 
 %% Races candidates against the baseline until one is left, or until the time of the validation.
-race(Racing, All, Validation, State) -> race(Racing, All, Validation, State, ?MOST_BLOCKS).
+race(Racing, All, Validation, #{blocks := Blocks} = State) ->
+    race(Racing, All, Validation, State, Blocks).
 
 race(Racing, All, Validation, #{until := Until, each := Each} = State, Blocks) ->
     Left = Until - Validation - erlang:monotonic_time(second),
@@ -215,9 +229,9 @@ race(Racing, All, Validation, #{until := Until, each := Each} = State, Blocks) -
             end
     end.
 
-validation_blocks(Cells, #{until := Until, each := Each}) ->
+validation_blocks(Cells, #{until := Until, each := Each, blocks := Blocks}) ->
     Left = Until - erlang:monotonic_time(second),
-    max(?LEAST_BLOCKS, min(?MOST_BLOCKS, trunc(Left / (Cells * Each)))).
+    max(min(?LEAST_BLOCKS, Blocks), min(Blocks, trunc(Left / (Cells * Each)))).
 
 %% Internal functions: blocks and runs
 

@@ -25,7 +25,7 @@ searched(Config) ->
     Self = self(),
     {ok, #{found := #{best := Best, candidates := Candidates, results := Results} = Found,
            dir := Dir, page := Page} = Tuned} =
-        whittle_tune:tune(Program, #{out => Out, time => 90, slowdown => 1.0,
+        whittle_tune:tune(Program, #{out => Out, time => 1000, blocks => 2, slowdown => 1.0,
                                      tell => fun(Event) -> Self ! Event end}),
     Failed = lists:usort([Name || #{name := Name, failed := _} <- Results]),
     ?assertMatch([min | _], [Name || min = Name <- Failed]),

@@ -14,7 +14,7 @@ legal(_) ->
          {ok, Settings} = whittle_tune_settings:read(Otp),
          Moves = whittle_tune_candidate:moves(account(100, 10, 1_000_000), Settings),
          All = Moves ++ whittle_tune_candidate:references(Settings)
-             ++ whittle_tune_candidate:combined(Moves, 100)
+             ++ whittle_tune_candidate:combined("mix_", Moves, 100)
              ++ lists:append([whittle_tune_candidate:neighbours(Move, Settings) || Move <- Moves]),
          Names = [Name || #{name := Name} <- All],
          ?assertEqual(lists:sort(Names), lists:usort(Names)),
@@ -30,7 +30,16 @@ is_legal(Value, Values) -> lists:member(Value, Values).
 %% Twice the most that there ever was, as a power of 2, and never below the VM's floor.
 tables_from_the_account(_) ->
     ?assertMatch(#{processes := 1024, ports := 1024}, values(tables, account(40, 3, 1000))),
-    ?assertMatch(#{processes := 8192, ports := 2048}, values(tables, account(3000, 700, 1000))).
+    ?assertMatch(#{processes := 8192, ports := 2048}, values(tables, account(3000, 700, 1000))),
+    %% There were more processes before: their structures took 6 MB.
+    #{vm := #{allocators := Allocators} = Vm} = Account = account(45, 1, 1000),
+    Before = Vm#{allocators := Allocators#{<<"fix_alloc">> := #{most_blocks => 6_000_000,
+                                                                        carriers => 1}}},
+    ?assertMatch(#{processes := 32768}, values(tables, Account#{vm := Before})),
+    %% The table is never larger than it is now.
+    ?assertMatch(#{processes := 16384},
+                 values(tables, Account#{vm := Before#{areas := #{<<"process_table">> =>
+                                                                      16384 * 12}}})).
 
 carriers_from_the_account(_) ->
     ?assertMatch(#{heap_carrier_least := 16, heap_carrier_most := 32},
@@ -43,13 +52,13 @@ combinations(_) ->
     Useful = [move(min, allocators, min), move(tables, processes, 1024),
               move(small_carriers, carrier_least, 32), move(fullsweep_0, fullsweep, 0),
               move(dirty_threads, dirty_io_schedulers, 1)],
-    [First | _] = Mixes = whittle_tune_candidate:combined(Useful, 4),
+    [First | _] = Mixes = whittle_tune_candidate:combined("mix_", Useful, 4),
     ?assertEqual(4, length(Mixes)),
     ?assertEqual(#{allocators => min, processes => 1024, fullsweep => 0, dirty_io_schedulers => 1},
                  maps:get(values, First)),
     [?assertNot(is_map_key(allocators, Values) andalso is_map_key(carrier_least, Values))
-     || #{values := Values} <- whittle_tune_candidate:combined(Useful, 100)],
-    ?assertEqual([], whittle_tune_candidate:combined([], 4)).
+     || #{values := Values} <- whittle_tune_candidate:combined("mix_", Useful, 100)],
+    ?assertEqual([], whittle_tune_candidate:combined("mix_", [], 4)).
 
 move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
 
@@ -75,6 +84,6 @@ values(Name, Account) ->
 account(Processes, Ports, Heap) ->
     Allocator = #{blocks => Heap, most_blocks => Heap, carriers => Heap, most_carriers => Heap},
     Whole = #{blocks => 100, most_blocks => 100, carriers => 100, most_carriers => 100},
-    #{vm => #{process_count => Processes, port_count => Ports,
+    #{vm => #{areas => #{}, process_count => Processes, port_count => Ports,
               allocators => #{<<"eheap_alloc">> => Allocator, <<"fix_alloc">> => Whole,
                               <<"driver_alloc">> => Whole}}}.
