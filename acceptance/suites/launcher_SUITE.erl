@@ -25,9 +25,9 @@ all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% Without the cases that need all modules.
-     {shaken, [], one_file() -- early_signals() -- [start_code]},
+     {shaken, [], one_file() -- early_signals()},
      %% Only the code that OTP itself uses during its start is in memory.
-     {cold, [], one_file() -- early_signals() -- [start_code]}].
+     {cold, [], one_file() -- early_signals()}].
 
 early_signals() ->
     [terminate_early, interrupt_early, hangup_early, quit_early, user_signal_early].

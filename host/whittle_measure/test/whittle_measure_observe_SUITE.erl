@@ -38,8 +38,8 @@ ready_line(_) ->
 never_ready(_) ->
     Error = run("echo begin; exec tail -f /dev/null", #{ready => "listening", duration => 300}),
     ?assertMatch({error, {not_ready, 300, <<"begin\n">>}}, Error),
-    ?assertEqual("the program was not ready after 0 s (its last line is `begin'): correct `ready' "
-                 "or raise `duration' in the study", text(Error)).
+    ?assertEqual("the program was not ready after 0 s (its last line is `begin'): correct the "
+                 "pattern of its `ready' line, or allow more time", text(Error)).
 
 fails(_) ->
     Error = run("echo begin; echo no room >&2; exit 3", #{}),
