@@ -459,8 +459,8 @@ atom(Atom, Origin, State) ->
 
 %% If one function mentions both names, as in `spawn(?MODULE, init, [])' or in the specification
 %% of a child `{Module, start_link, []}', it probably makes the call. The exported function is live
-%% in any case, but this reason is better. Where the function's name is a label, the same condition
-%% on the module holds as in {@link label/3}.
+%% in any case, but this reason is better. Where the function's name is a label, the pair has the
+%% conditions of labels.
 pairs(Mfa, #{atoms := Atoms, tags := Tags, keys := Keys},
       #state{about = About, labeled = Labeled, own = Own, known = Known} = State) ->
     Ms = maps:from_keys([M || M <- Atoms ++ Tags ++ Keys, is_map_key(M, About),

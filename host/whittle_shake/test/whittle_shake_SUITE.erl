@@ -21,12 +21,12 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 %% large or have too many names. It does not decode them.
 too_much_in_attributes(_) ->
     Bytes = made:beam("-module(attributed). -export([f/0]). -plugin([f]). f() -> ok."),
-    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, _, Chunks} = beam_lib:all_chunks(Bytes),
     Of = fun(Attributes) ->
-                 Chunks = lists:keystore(<<"Attr">>, 1, whittle_beam:chunks(Beam),
-                                         {<<"Attr">>, Attributes}),
+                 {ok, Attributed} = beam_lib:build_module(lists:keystore("Attr", 1, Chunks,
+                                                                         {"Attr", Attributes})),
                  App = #{name => a, vsn => "1", files => #{}, spec => {application, a, []},
-                         modules => #{attributed => whittle_beam_form:write(Chunks)},
+                         modules => #{attributed => Attributed},
                          origin => #{kind => input}},
                  System = whittle_system:new(#{name => "s", vsn => "1", otp => "25"}),
                  whittle_shake:facts(whittle_system:put_app(App, System), #{})
