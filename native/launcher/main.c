@@ -566,6 +566,8 @@ int main(int argc, char **argv)
                pack_is_tree() ? "this directory is damaged, so copy it again"
                               : "this file is damaged, so copy it again",
                pack_problem());
+    case PACK_NO_MEMORY:
+        refuse(EXIT_FAILED, "cannot read the files of this program", "out of memory");
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:

@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 #include "pack.h"
-#include "flags.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -200,7 +199,7 @@ enum pack_state pack_open(void)
     blocks = calloc(block_count ? block_count : 1, sizeof *blocks);
     entries = calloc(entry_count ? entry_count : 1, sizeof *entries);
     if (index == NULL || blocks == NULL || entries == NULL)
-        refuse(EXIT_FAILED, "cannot read the files of this program", "out of memory");
+        return PACK_NO_MEMORY;
     if (inflate_to(index, index_raw, index_bytes, index_stored) < 0)
         return damaged("its index does not decompress");
 

@@ -17,6 +17,7 @@
 enum pack_state {
     PACK_ABSENT,  /* this executable is a plain VM without a pack */
     PACK_DAMAGED, /* the bytes of the pack are wrong (pack_problem) */
+    PACK_NO_MEMORY,
     PACK_READY
 };
 

@@ -1001,7 +1001,7 @@ flags(Config) ->
 examples(Config) ->
     Top = filename:dirname(?config(whittle, Config)),
     Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
-    ?assertEqual(["blinky", "hello", "relay", "sensors"],
+    ?assertEqual(["blinky", "hello", "mixed", "relay", "sensors"],
                  [filename:basename(File, ".app.src") || File <- Examples]),
     [begin
          Name = filename:basename(File, ".app.src"),
