@@ -214,7 +214,7 @@ taken(#{program := Program} = Cell, Seen, #{responses := Responses}, #{dir := Di
                whittle_measure_response:value(Response, Seen#{directory => Dir})}
               || #{name := Name} = Response <- Responses,
                  whittle_measure_response:applies(Response, Program)],
-    [Tell({failed, whittle_measure_study:key(Cell), Line}) || {_, {error, Line}} <- Values],
+    _ = [Tell({failed, whittle_measure_study:key(Cell), Line}) || {_, {error, Line}} <- Values],
     #{values => maps:from_list([{Name, Value} || {Name, {ok, Value}} <- Values]),
       failed => maps:from_list([{Name, unicode:characters_to_binary(Line)}
                                 || {Name, {error, Line}} <- Values])}.

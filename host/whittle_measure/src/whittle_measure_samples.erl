@@ -41,7 +41,7 @@ check(Dir, true, Digest) ->
     end.
 
 %% @doc Begins a directory. The error is `exists' if it holds samples.
--spec create(file:filename(), facts()) -> {ok, log()} | {error, error()}.
+-spec create(file:filename(), #{atom() => term()}) -> {ok, log()} | {error, error()}.
 create(Dir, Facts) ->
     whittle_work:steps(
       [fun(_) -> check(Dir, false, <<>>) end,
@@ -50,7 +50,8 @@ create(Dir, Facts) ->
        fun(_) -> append_to(Dir) end]).
 
 %% @doc Continues a directory. The error is `changed', with the names of the facts that differ.
--spec open(file:filename(), facts()) -> {ok, log(), [sample()]} | {error, error()}.
+-spec open(file:filename(), #{atom() => term()}) ->
+          {ok, log(), [sample()]} | {error, error()}.
 open(Dir, Facts) ->
     case read(Dir) of
         {ok, Before, Samples} ->

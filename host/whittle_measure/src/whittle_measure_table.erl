@@ -119,7 +119,8 @@ interval({Same, Same}, _) -> "-";
 interval({Low, High}, Unit) -> [value(Low, Unit), " to ", value(High, Unit)].
 
 %% @doc Writes a ratio with its interval: `0.61 (0.60 to 0.63)'.
--spec comparison(whittle_measure_analysis:comparison() | baseline) -> unicode:chardata().
+-spec comparison(#{median := float(), n := non_neg_integer(), atom() => term()} | baseline) ->
+          unicode:chardata().
 comparison(baseline) -> "1 (baseline)";
 comparison(#{n := 0}) -> "-";
 comparison(#{median := Median, interval := {Low, High}}) when Low =/= High ->
