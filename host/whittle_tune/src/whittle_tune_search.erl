@@ -235,10 +235,15 @@ validation_blocks(Cells, #{until := Until, each := Each, blocks := Blocks}) ->
 
 %% Internal functions: blocks and runs
 
+%% A candidate that failed does not run again. The baseline does: the others are compared with it.
 blocks(_, 0, State) -> {ok, State};
 blocks(Candidates, Count, State) ->
     case block(Candidates, State) of
-        {ok, After} -> blocks(Candidates, Count - 1, After);
+        {ok, #{results := Results} = After} ->
+            Failed = [Name || #{name := Name, failed := _} <- Results, Name =/= own],
+            Left = [Candidate || #{name := Name} = Candidate <- Candidates,
+                                 not lists:member(Name, Failed)],
+            blocks(Left, Count - 1, After);
         {error, _} = Error -> Error
     end.
 
