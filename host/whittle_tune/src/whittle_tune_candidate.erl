@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_tune_candidate).
 
--export([own/0, references/1, moves/2, combined/3, neighbours/2]).
+-export([own/0, references/1, moves/2, combined/3, extremes/1, neighbours/2]).
 
 -export_type([candidate/0]).
 
@@ -128,6 +128,16 @@ alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].
 
 joined(Moves) -> lists:foldl(fun(#{values := Values}, Before) -> maps:merge(Before, Values) end,
                              #{}, Moves).
+
+%% @doc Joins the moves that save memory in most programs, with each of the two smallest ways to get
+%% memory. On a noisy machine a move alone may seem to be useless or slow, so these race in any
+%% case.
+-spec extremes([candidate()]) -> [candidate()].
+extremes(Moves) ->
+    [#{name => Name,
+       values => joined([Move || #{name := Of} = Move <- Moves, lists:member(Of, Names)])}
+     || {Name, Names} <- [{all_min, [tables, one_scheduler, small_heaps, min]},
+                          {all_small, [tables, one_scheduler, small_heaps, one_small]}]].
 
 %% @doc Returns variants of a candidate whose numbers are half or twice as large, within the ranges.
 %% Tables are left alone: a smaller one might be full on another day.

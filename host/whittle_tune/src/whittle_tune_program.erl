@@ -24,6 +24,8 @@
 
 %% The milliseconds between two readings of memory.
 -define(INTERVAL, 100).
+%% The least seconds that a program has to be ready.
+-define(READY, 60).
 %% A dump also contains the heaps of all processes, behind everything that the account needs.
 -define(DUMP_BYTES, "64000000").
 %% The longest time that the VM takes to write it.
@@ -36,11 +38,14 @@ run(Subject, Options) -> run(Subject, Options, fun(_) -> #{} end).
 
 run(Subject, #{seconds := Seconds} = Options, Look) ->
     Settings = maps:merge(maps:with([workload, ready], Options),
-                          #{duration => 1000 * Seconds, interval => ?INTERVAL, last => Look}),
+                          #{duration => 1000 * Seconds, patience => patience(Seconds),
+                            interval => ?INTERVAL, last => Look}),
     case whittle_measure_observe:run(Subject, Settings) of
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, {run, Reason}}
     end.
+
+patience(Seconds) -> 1000 * max(Seconds, ?READY).
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
 %% program ends by itself, it runs a second time, up to the moment at which it had the most memory.
@@ -84,7 +89,7 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
             {_, At} = lists:max(Readings),
             Settings = maps:merge(maps:with([workload, ready], Options),
                                   #{duration => max(1, (At - Ready) div 1000),
-                                    patience => 1000 * Seconds, interval => ?INTERVAL,
+                                    patience => patience(Seconds), interval => ?INTERVAL,
                                     last => Look}),
             case whittle_measure_observe:run(Subject, maps:remove(workload, Settings)) of
                 {ok, #{snapshot := {ok, Account}, extra := Extra}} ->

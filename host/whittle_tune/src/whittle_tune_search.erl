@@ -190,15 +190,22 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
                end
        end]).
 
-%% Combinations of all useful moves, and of those that were not slower than allowed.
+%% Combinations of all useful moves, of those that were not slower than allowed, and those that race
+%% in any case. A move that failed is in none.
 mixes(Useful, Moves, Results, #{slowdown := Allowed}) ->
     Fast = [Name || Name <- Useful, whittle_tune_race:slowdown(Name, Results) =< 1 + Allowed],
     [All, Quick] = [whittle_tune_candidate:combined(Prefix, [named(Name, Moves) || Name <- Names],
                                                     ?COMBINATIONS)
                     || {Prefix, Names} <- [{"mix_", Useful}, {"fast_", Fast}]],
-    Known = [Values || #{values := Values} <- All],
-    All ++ [Candidate || #{values := Values} = Candidate <- Quick,
-                         not lists:member(Values, Known)].
+    Failed = [Name || #{name := Name, failed := _} <- Results],
+    Extremes = whittle_tune_candidate:extremes([Move || #{name := Name} = Move <- Moves,
+                                                        not lists:member(Name, Failed)]),
+    lists:foldl(fun(#{values := Values} = Candidate, Before) ->
+                        case [same || #{values := Of} <- Before, Of =:= Values] of
+                            [] -> Before ++ [Candidate];
+                            _ -> Before
+                        end
+                end, All, Quick ++ Extremes).
 
 names(Candidates) -> [Name || #{name := Name} <- Candidates].
 
@@ -235,10 +242,15 @@ validation_blocks(Cells, #{until := Until, each := Each, blocks := Blocks}) ->
 
 %% Internal functions: blocks and runs
 
+%% A candidate that failed does not run again. The baseline does: the others are compared with it.
 blocks(_, 0, State) -> {ok, State};
 blocks(Candidates, Count, State) ->
     case block(Candidates, State) of
-        {ok, After} -> blocks(Candidates, Count - 1, After);
+        {ok, #{results := Results} = After} ->
+            Failed = [Name || #{name := Name, failed := _} <- Results, Name =/= own],
+            Left = [Candidate || #{name := Name} = Candidate <- Candidates,
+                                 not lists:member(Name, Failed)],
+            blocks(Left, Count - 1, After);
         {error, _} = Error -> Error
     end.
 

@@ -4,12 +4,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([reconciled/1, known_memory/1, peak_of_a_short_program/1, with_workload/1, too_soon/1,
+-export([reconciled/1, known_memory/1, words_of_the_program/1,
+         peak_of_a_short_program/1, with_workload/1, too_soon/1,
          no_vm/1, failing_workload/1, endless_workload/1, program_ends_first/1,
          every_error_is_one_line/1, json/1]).
 
-all() -> [reconciled, known_memory, peak_of_a_short_program, with_workload, too_soon, no_vm,
-          failing_workload, endless_workload, program_ends_first, every_error_is_one_line, json].
+all() ->
+    [reconciled, known_memory, words_of_the_program, peak_of_a_short_program, with_workload,
+     too_soon, no_vm, failing_workload, endless_workload, program_ends_first,
+     every_error_is_one_line, json].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a tuned program",
@@ -44,6 +47,17 @@ known_memory(Config) ->
          ?assert(bytes("processes: heaps and stacks", Account) > 500_000 * 16),
          [_, [[_, _] | [[<<"held">>, _] | _]]] = whittle_tune:tops(Account)
      end || Erl <- erls()].
+
+%% The words behind -extra belong to the program. Flags for the VM must come before them.
+words_of_the_program(Config) ->
+    [Erl | _] = erls(),
+    [begin
+         File = script(["exec '", Erl, "' -noshell -eval 'io:put_chars(\"ready\\n\"), "
+                        "receive after infinity -> ok end' ", Words, "\n"], Config),
+         Subject = #{program => File, arguments => [], environment => []},
+         {ok, _, Outcome} = whittle_tune_program:explain(Subject, #{seconds => 1}),
+         ?assertMatch({Words, #{extra := Extra}}, {Words, Outcome})
+     end || {Words, Extra} <- [{"", false}, {"-extra start", true}]].
 
 %% A program that ends by itself is looked at when it has the most memory.
 peak_of_a_short_program(Config) ->

@@ -5,9 +5,10 @@
 
 -export([all/0]).
 -export([legal/1, tables_from_the_account/1, carriers_from_the_account/1, combinations/1,
-         near/1]).
+         smallest/1, near/1]).
 
-all() -> [legal, tables_from_the_account, carriers_from_the_account, combinations, near].
+all() -> [legal, tables_from_the_account, carriers_from_the_account, combinations, smallest,
+          near].
 
 legal(_) ->
     [begin
@@ -15,6 +16,7 @@ legal(_) ->
          Moves = whittle_tune_candidate:moves(account(100, 10, 1_000_000), Settings),
          All = Moves ++ whittle_tune_candidate:references(Settings)
              ++ whittle_tune_candidate:combined("mix_", Moves, 100)
+             ++ whittle_tune_candidate:extremes(Moves)
              ++ lists:append([whittle_tune_candidate:neighbours(Move, Settings) || Move <- Moves]),
          Names = [Name || #{name := Name} <- All],
          ?assertEqual(lists:sort(Names), lists:usort(Names)),
@@ -61,6 +63,20 @@ combinations(_) ->
     ?assertEqual([], whittle_tune_candidate:combined("mix_", [], 4)).
 
 move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
+
+%% The extremes lack a move that is not there.
+smallest(_) ->
+    Moves = [move(tables, processes, 1024), move(min, allocators, min),
+             move(one_small, carrier_least, 32), move(one_scheduler, schedulers, 1)],
+    ?assertEqual([#{name => all_min,
+                    values => #{processes => 1024, allocators => min, schedulers => 1}},
+                  #{name => all_small,
+                    values => #{processes => 1024, carrier_least => 32, schedulers => 1}}],
+                 whittle_tune_candidate:extremes(Moves)),
+    ?assertMatch([#{values := #{allocators := min}}, #{values := #{carrier_least := 32}}],
+                 whittle_tune_candidate:extremes(tl(Moves))),
+    [?assertNot(is_map_key(processes, Values))
+     || #{values := Values} <- whittle_tune_candidate:extremes(tl(Moves))].
 
 %% Tables stay as they are.
 near(_) ->
