@@ -1,5 +1,5 @@
 #!/usr/bin/env escript
-%% Compiles the libraries, three examples and the tests with the OTP that runs this
+%% Compiles the libraries, some examples and the tests with the OTP that runs this
 %% script, and runs all suites. Each release of OTP has its own output directory. The script writes
 %% the numbers of passed and failed cases to a file.
 %%

@@ -328,7 +328,8 @@ static void generate_cookie(struct flags *flags)
     size_t i;
 
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        refuse(EXIT_FAILED, "cannot generate a cookie; set RELEASE_COOKIE", strerror(errno));
+        refuse(EXIT_FAILED, "cannot generate a cookie",
+               "the kernel gives no random bytes; set RELEASE_COOKIE");
     for (i = 0; i < sizeof random; i++)
         cookie[i] = letters[random[i] % 32];
     cookie[sizeof random] = '\0';

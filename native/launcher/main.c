@@ -567,7 +567,8 @@ int main(int argc, char **argv)
                               : "this file is damaged, so copy it again",
                pack_problem());
     case PACK_NO_MEMORY:
-        refuse(EXIT_FAILED, "cannot read the files of this program", "out of memory");
+        refuse(EXIT_FAILED, "cannot read the files of this program",
+               "out of memory; give the program more memory");
     case PACK_READY:
         return run_packed(argc, argv);
     case PACK_ABSENT:

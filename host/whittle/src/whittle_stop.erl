@@ -15,7 +15,7 @@
 -define(GONE_MS, 5000).
 
 %% The time after which the VM halts, whatever is unfinished. It takes seconds to remove the 13,000
-%% files of a build of ERTS, and many times that on a busy machine.
+%% files below a build's directory, and many times that on a busy machine.
 -define(LAST_MS, 60_000).
 
 %% The process that does the work, and the time of install/1.
@@ -69,9 +69,14 @@ handle_info(_, State) -> {ok, State}.
 -spec last_resort(pos_integer()) -> no_return().
 last_resort(LastMs) ->
     receive after LastMs -> ok end,
-    _ = attempt(fun() ->
-                        say([not_removed(Place, timeout) || Place <- whittle_unfinished:left()])
-                end),
+    %% A disk that does not respond would also block the look at what is left.
+    {Pid, Monitor} = spawn_monitor(fun() ->
+                                           say([not_removed(Place, timeout)
+                                                || Place <- whittle_unfinished:left()])
+                                   end),
+    receive {'DOWN', Monitor, process, Pid, _} -> ok
+    after ?GONE_MS -> ok
+    end,
     halt(1, [{flush, false}]).
 
 not_removed(Place, Reason) ->

@@ -838,7 +838,7 @@ unread_archive(Config) ->
     [begin
          {0, Out, _} = whittle(Config, ["build", App, "-o", "out" | Words]),
          ?assertEqual({Words, IsNoted},
-                      {Words, string:find(Out, "archives and compressed files for names of "
+                      {Words, string:find(Out, "compressed files and large terms for names of "
                                           "functions: lib/app-1/priv/x.zip") =/= nomatch})
      end || {Words, IsNoted} <- [{["--shake", "functions"], true}, {[], false}]].
 

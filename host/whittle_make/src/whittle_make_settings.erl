@@ -23,18 +23,21 @@ read(File) ->
 
 checked(File, {ok, [#{flags := Flags, environment := Environment}]})
   when is_list(Flags), is_list(Environment) ->
-    Wrong = [Flag || Flag <- Flags, not is_word(Flag)]
+    Wrong = [Flag || Flag <- Flags, not is_flag(Flag)]
         ++ [Pair || Pair <- Environment, not is_variable(Pair)],
     case Wrong of
         [] -> {ok, #{flags => Flags, environment => Environment}};
         [First | _] ->
             {error, {bad_settings, File,
-                     io_lib:format("~0tP is neither a flag without blanks nor a variable",
-                                   [First, 8])}}
+                     io_lib:format("~0tP is neither a flag of the emulator (+P) or its value, nor "
+                                   "a variable of the VM", [First, 8])}}
     end;
 checked(File, {ok, _}) ->
     {error, {bad_settings, File, "it must hold one map with the keys flags and environment"}};
 checked(File, {error, Line}) -> {error, {bad_settings, File, Line}}.
+
+%% A flag with `-' is for init or the program: it could set a cookie, or end the list of flags.
+is_flag(Word) -> is_word(Word) andalso hd(Word) =/= $-.
 
 %% A word of vm.args ends at a blank, and `#' begins a comment.
 is_word(Word) ->
@@ -43,15 +46,19 @@ is_word(Word) ->
                                            andalso not lists:member(Char, "#'\"\\$")
                           end, Word).
 
-is_variable({Name, Value}) -> is_word(Name) andalso is_word(Value);
+%% The cookie would be readable in the output, and other variables are not settings of the VM.
+is_variable({Name, Value}) ->
+    is_word(Name) andalso is_word(Value)
+        andalso re:run(Name, "^(ERL|ESCRIPT)_[A-Z0-9_]+$", [{capture, none}]) =:= match;
 is_variable(_) -> false.
 
-%% @doc Adds the settings to a system. They stand behind the flags of the program, so they win.
+%% @doc Adds the settings to a system. They stand behind the emulator's flags of the program, so
+%% they win, and before `-extra', which ends the flags.
 -spec add(settings(), whittle_system:system()) -> whittle_system:system().
 add(#{flags := Flags, environment := Environment}, System) ->
     #{bytes := Before} = File = maps:get(<<"vm.args">>, whittle_system:files(System),
                                          #{mode => 8#644, bytes => <<>>}),
-    Line = iolist_to_binary([Before, "\n", lists:join($\s, Flags), "\n"]),
+    Line = whittle_vm_args:add(["\n", lists:join($\s, Flags), "\n"], Before),
     With = case Flags of
                [] -> System;
                _ -> whittle_system:put_file(<<"vm.args">>, File#{bytes := Line}, System)

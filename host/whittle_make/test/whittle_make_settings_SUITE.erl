@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([added/1, behind_the_programs_own/1, no_flags/1, bad_files/1]).
+-export([added/1, behind_the_programs_own/1, before_extra/1, no_flags/1, bad_files/1]).
 
-all() -> [added, behind_the_programs_own, no_flags, bad_files].
+all() -> [added, behind_the_programs_own, before_extra, no_flags, bad_files].
 
 added(Config) ->
     {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], other => 1,\n"
@@ -22,6 +22,16 @@ behind_the_programs_own(Config) ->
     Release = whittle_system:put_file(<<"vm.args">>, #{mode => 8#600, bytes => <<"+P 9000">>},
                                       system()),
     ?assertMatch(#{<<"vm.args">> := #{bytes := <<"+P 9000\n+P 2048\n">>, mode := 8#600}},
+                 whittle_system:files(whittle_make_settings:add(Settings, Release))).
+
+before_extra(Config) ->
+    {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], environment => []}.", Config),
+    Release = whittle_system:put_file(<<"vm.args">>,
+                                      #{mode => 8#600,
+                                        bytes => <<"# -extra\n+P 9\n-extra a +P 1">>},
+                                      system()),
+    ?assertMatch(#{<<"vm.args">> :=
+                       #{bytes := <<"# -extra\n+P 9\n\n+P 2048\n-extra a +P 1">>}},
                  whittle_system:files(whittle_make_settings:add(Settings, Release))).
 
 no_flags(Config) ->
@@ -40,6 +50,11 @@ bad_files(Config) ->
                  "#{flags => [\"+P 5\"], environment => []}.",
                  "#{flags => [\"#\"], environment => []}.",
                  "#{flags => [\"$HOME\"], environment => []}.",
+                 "#{flags => [\"-setcookie\", \"x\"], environment => []}.",
+                 "#{flags => [\"-extra\"], environment => []}.",
+                 "#{flags => [], environment => [{\"RELEASE_COOKIE\", \"x\"}]}.",
+                 "#{flags => [], environment => [{\"ERLANG_COOKIE\", \"x\"}]}.",
+                 "#{flags => [], environment => [{\"ERL_A=B\", \"x\"}]}.",
                  "#{flags => [], environment => [\"A=b\"]}.",
                  "#{flags => [], environment => [{\"A\", \"b\nc\"}]}."]],
     ?assertMatch({error, {unreadable_settings, "/nowhere", enoent}},

@@ -263,7 +263,8 @@ load_notes(_, _, _) ->
 unread_notes(System) ->
     Paths = whittle_shake_data:unread(System),
     Shown = lists:sublist(Paths, ?SHOWN_PATHS),
-    [["Whittle did not search these archives and compressed files for names of functions: ",
+    [["Whittle did not search these archives, compressed files and large terms for names of "
+      "functions: ",
       lists:join(", ", Shown),
       [[" and ", whittle_number:text(length(Paths) - ?SHOWN_PATHS), " more"]
        || length(Paths) > ?SHOWN_PATHS],

@@ -46,14 +46,15 @@ too_large(System) ->
                 ++ [Path || {_, Path, _} <- lists:reverse(lists:sort(Texts))]
     end.
 
-%% @doc Lists the packed archives and the files that are compressed in a way that the search does
-%% not read: formats other than gzip and zlib, twice, or to more than 256 MB.
+%% @doc Lists the packed archives, the files that are compressed in a way that the search does not
+%% read (formats other than gzip and zlib, twice, or to more than 256 MB), and the external terms
+%% with more than 256 MB or too many names.
 -spec unread(whittle_system:system()) -> [whittle_system:path()].
 unread(System) ->
     [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
      || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
         {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
-        {_, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_packed(Plain)].
+        {_, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_unread(Plain)].
 
 %% @doc Collects the names in packed files. They count as soon as a function reads such data.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
@@ -133,6 +134,14 @@ inflated_or_as_is(WindowBits, Bytes) ->
         {ok, Plain} -> Plain;
         {error, _} -> Bytes
     end.
+
+%% A term beyond the limits, or an archive.
+is_unread(<<131, _/binary>> = Bytes) ->
+    case whittle_bounded:term(Bytes, ?MAX_TERM) of
+        {ok, _} -> false;
+        {error, Reason} -> Reason =/= not_a_term
+    end;
+is_unread(Bytes) -> is_packed(Bytes).
 
 %% An escript may have an archive behind its first lines.
 is_packed(<<"PK", 3, 4, _/binary>>) -> true;                                % zip

@@ -176,7 +176,10 @@ archives(_) ->
                  <<"priv/h.gz.gz">> => zlib:gzip(zlib:gzip("{target, live}.")),
                  <<"priv/i.zst">> => <<16#28, 16#B5, 16#2F, 16#FD, 0>>,
                  <<"priv/j.xz">> => <<16#FD, "7zXZ", 0, 0>>, <<"priv/k.bz2">> => <<"BZh91AY">>,
-                 <<"priv/l.7z">> => <<"7z", 16#BC, 16#AF, 16#27, 16#1C, 0>>},
+                 <<"priv/l.7z">> => <<"7z", 16#BC, 16#AF, 16#27, 16#1C, 0>>,
+                 %% It says that it inflates to 300 MB.
+                 <<"priv/m.term">> => <<131, 80, (300 bsl 20):32,
+                                        (zlib:compress(<<106>>))/binary>>},
     Others = #{<<"priv/m">> => <<>>, <<"priv/n">> => <<"PK">>,
                <<"priv/o">> => <<"#!/bin/sh\nPK\n">>, <<"priv/q.js.gz">> => zlib:gzip(Tar),
                <<"priv/p.gz">> => zlib:gzip("{target, live}."),
@@ -185,10 +188,10 @@ archives(_) ->
     System = system([?TARGET], maps:merge(Archives, Others)),
     ?assertEqual(Paths, whittle_shake_data:unread(System)),
     [Note] = whittle_shake:unread_notes(System),
-    ?assertEqual("Whittle did not search these archives and compressed files for names of "
-                 "functions: "
+    ?assertEqual("Whittle did not search these archives, compressed files and large terms for "
+                 "names of functions: "
                  "lib/a-1/priv/a.zip, lib/a-1/priv/b-1.ez, lib/a-1/priv/c, lib/a-1/priv/d.tar, "
-                 "lib/a-1/priv/e.tar.gz and 7 more; if the program calls functions that only "
+                 "lib/a-1/priv/e.tar.gz and 8 more; if the program calls functions that only "
                  "these files name, name the functions with --keep FILE",
                  unicode:characters_to_list(Note)),
     ?assertEqual([], whittle_shake:unread_notes(system([?TARGET], Others))).

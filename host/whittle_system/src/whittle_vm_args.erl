@@ -1,7 +1,7 @@
 %% @doc Parses VM arguments in text form: `vm.args', and the second line of an escript.
 -module(whittle_vm_args).
 
--export([words/1, without_cookie/1, cookie_note/1]).
+-export([words/1, add/2, without_cookie/1, cookie_note/1]).
 
 %% @doc Splits a text into words like the launcher (`native/launcher/flags.c') and erlexec. White
 %% space separates words. Between quotes no character is special. Elsewhere a backslash quotes the
@@ -9,6 +9,16 @@
 -spec words(binary()) -> [binary()].
 words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
+
+%% @doc Adds lines to a text: at its end, or before its `-extra', because all words behind that are
+%% arguments of the program.
+-spec add(iodata(), binary()) -> binary().
+add(Lines, Text) ->
+    {Flags, Extra} = lists:splitwith(fun({word, _, Word}) -> Word =/= <<"-extra">>;
+                                        ({other, _}) -> true
+                                     end, tokens(Text)),
+    Raw = fun({word, Bytes, _}) -> Bytes; ({other, Bytes}) -> Bytes end,
+    iolist_to_binary([lists:map(Raw, Flags), Lines, lists:map(Raw, Extra)]).
 
 %% @doc Removes `-setcookie' and its value from a text, and tells whether there was one. It keeps
 %% comments and the other arguments unchanged.

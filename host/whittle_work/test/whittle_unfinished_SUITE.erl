@@ -4,9 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2]).
--export([undo_says_what_is_left/1, directory/1, no_directory/1, tree/1, what_is_left/1]).
+-export([undo_says_what_is_left/1, directory/1, no_directory/1, tree/1, protected_link/1,
+         what_is_left/1]).
 
-all() -> [undo_says_what_is_left, directory, no_directory, tree, what_is_left].
+all() -> [undo_says_what_is_left, directory, no_directory, tree, protected_link, what_is_left].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -87,6 +88,24 @@ tree(Config) ->
     ?assertEqual({error, enoent}, whittle_unfinished:remove_tree(filename:join(Kept, "file"))),
     ?assertEqual({error, enotdir},
                  whittle_unfinished:remove_tree(filename:join(code:which(?MODULE), "below"))).
+
+%% The kernel answers the same for a link in such a directory as for a directory.
+protected_link(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Tree, Kept] = [filename:join(Dir, Name) || Name <- ["tree", "kept"]],
+    [ok = filelib:ensure_path(Each) || Each <- [Tree, Kept]],
+    ok = file:write_file(filename:join(Kept, "file"), "x"),
+    ok = file:make_symlink(Kept, filename:join(Tree, "link")),
+    case os:cmd("chattr +a '" ++ Tree ++ "'") of
+        "" ->
+            try
+                ?assertEqual({error, eperm}, whittle_unfinished:remove_tree(Tree)),
+                ?assertEqual({ok, ["file"]}, file:list_dir(Kept))
+            after
+                os:cmd("chattr -a '" ++ Tree ++ "'")
+            end;
+        Said -> {skip, "chattr: " ++ string:trim(Said)}
+    end.
 
 what_is_left(Config) ->
     Dir = proplists:get_value(dir, Config),
