@@ -67,7 +67,7 @@ run(#{arguments := [Path]} = Values) ->
        end,
        fun(Options) -> amount(blocks, fun number/1, "a whole number", Values, Options) end,
        fun(Options) -> checked(Out, Options) end,
-       fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out})) end]);
+       fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 
@@ -154,14 +154,22 @@ explained({ok, Account}) ->
            json => whittle_tune:json(Account)}};
 explained({error, Reason}) -> whittle_failure:tune(Reason).
 
-tuned({ok, #{found := #{best := Best, holds := Holds}, out := Out, page := Page,
-             notes := Notes} = Tuned}) ->
+tuned({ok, #{found := #{best := Best, holds := Holds, detectable := Detectable},
+             out := Out, page := Page, notes := Notes} = Tuned}, Options) ->
     _ = [whittle_progress:note(Note) || Note <- Notes],
     {ok, #{text => [[[whittle_table:text(Table), $\n] || [_, _ | _] = Table
                                                              <- whittle_tune:tables(Tuned)],
-                    verdict(Best, Holds), "the settings: ", Out, "\nthe page: ", Page, "\n"],
+                    verdict(Best, Holds), noise(Detectable, maps:get(slowdown, Options, 0.05)),
+                    "the settings: ", Out, "\nthe page: ", Page, "\n"],
            json => whittle_tune:found_json(Tuned)}};
-tuned({error, Reason}) -> whittle_failure:tune(Reason).
+tuned({error, Reason}, _) -> whittle_failure:tune(Reason).
+
+%% A limit below the noise refuses good settings.
+noise(Detectable, Allowed) when Detectable > Allowed ->
+    io_lib:format("The runs varied so much that they show a slowdown of ~b %, but not of ~b %. "
+                  "Tune on a quiet machine, or give a longer workload, more --time or a larger "
+                  "--max-slowdown.\n", [ceil(100 * Detectable), round(100 * Allowed)]);
+noise(_, _) -> "".
 
 verdict(own, true) -> "No settings saved memory within the limits: keep the program's own.\n";
 verdict(own, false) ->

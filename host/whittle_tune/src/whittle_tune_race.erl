@@ -6,7 +6,8 @@
 %% @hidden
 -module(whittle_tune_race).
 
--export([alive/3, out/3, useful/3, front/2, best/3, summary/2, slowdown/2, holds/3]).
+-export([alive/3, out/3, useful/3, front/2, best/3, summary/2, slowdown/2, detectable/2,
+         holds/3]).
 
 -export_type([result/0, limits/0, summary/0, why/0]).
 
@@ -105,6 +106,14 @@ slowdown(Name, Results) ->
     lists:max([1.0e-9 | [math:exp(whittle_measure_statistics:median(Logs))
                          || Logs <- slow_logs(Name, Results)]]
               ++ [1.0 || slow_logs(Name, Results) =:= []]).
+
+%% @doc Returns the least slowdown that these runs detect in four of five cases, as a part (0.05: 5
+%% %), for the candidate with the largest noise. It is 0 if there is nothing to compare.
+-spec detectable([atom()], [result()]) -> float().
+detectable(Names, Results) ->
+    lists:max([0.0 | [math:exp(whittle_measure_statistics:detectable(Logs, ?LEVEL)) - 1
+                      || Name <- Names, Name =/= own,
+                         [_, _ | _] = Logs <- slow_logs(Name, Results)]]).
 
 %% @doc Returns the medians of a candidate.
 -spec summary(atom(), [result()]) -> summary().

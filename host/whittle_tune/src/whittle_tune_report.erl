@@ -119,10 +119,12 @@ text(Path, #{best := Best, settings := Settings} = Found) ->
 
 %% @doc Returns what a search found as data (docs/json.md).
 -spec json(whittle_tune_search:found()) -> whittle_json:json().
-json(#{best := Best, holds := Holds, validation := Validation, validated := Validated,
+json(#{best := Best, holds := Holds, detectable := Detectable, validation := Validation,
+       validated := Validated,
        settings := Settings, candidates := Candidates, results := Results} = Found) ->
     {Flags, Variables} = whittle_tune_settings:command(values(Best, Found), Settings),
-    #{recommended => Best, holds => Holds, flags => [binary(Flag) || Flag <- Flags],
+    #{recommended => Best, holds => Holds, detectable => Detectable,
+      flags => [binary(Flag) || Flag <- Flags],
       environment => maps:from_list([{binary(Name), binary(Value)} || {Name, Value} <- Variables]),
       validation => [summary(whittle_tune_race:summary(Name, Validation)) || Name <- Validated],
       front => [summary(Summary)

@@ -36,7 +36,8 @@
           results := [whittle_tune_race:result()],     % of the search
           validation := [whittle_tune_race:result()],
           validated := [atom()],
-          best := atom(), holds := boolean()}.
+          best := atom(), holds := boolean(),
+          detectable := float()}.              % the slowdown that the validation could detect
 
 -type error() :: whittle_tune_program:error() | whittle_tune_settings:error()
                | whittle_measure_samples:error()
@@ -184,6 +185,7 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
                        {ok, #{account => Account, settings => Settings,
                               candidates => Candidates ++ References, results => Results,
                               validation => Validated, validated => names(Final), best => Chosen,
+                              detectable => whittle_tune_race:detectable(Ranked, Validated),
                               holds => Holding =/= []
                                   orelse whittle_tune_race:holds(own, Validated, Limits)}};
                    {error, _} = Error -> Error

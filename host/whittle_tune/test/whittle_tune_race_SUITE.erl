@@ -6,10 +6,11 @@
 -export([all/0]).
 -export([failure_is_out/1, budget_is_hard/1, surely_slower/1, surely_larger/1, noise_keeps_all/1,
          useful_moves/1, front/1, best_holds_all/1, cpu_counts/1, little_cpu_does_not/1,
-         simulated/1]).
+         noise_limits/1, simulated/1]).
 
 all() -> [failure_is_out, budget_is_hard, surely_slower, surely_larger, noise_keeps_all,
-          useful_moves, front, best_holds_all, cpu_counts, little_cpu_does_not, simulated].
+          useful_moves, front, best_holds_all, cpu_counts, little_cpu_does_not,
+          noise_limits, simulated].
 
 failure_is_out(_) ->
     Results = blocks(3, [{own, 100, 10}, {a, 50, 10}])
@@ -81,6 +82,16 @@ little_cpu_does_not(_) ->
                || Block <- [1, 2, 3], {Name, Cpu} <- [{own, 20}, {a, 40}]],
     ?assertEqual(1.0, whittle_tune_race:slowdown(a, Results)),
     ?assert(whittle_tune_race:holds(a, Results, limits())).
+
+%% Quiet runs show less than 1 %, noisy ones do not show 5 %.
+noise_limits(_) ->
+    Quiet = blocks(5, [{own, 100, 10}, {a, 50, 10}]),
+    ?assert(whittle_tune_race:detectable([own, a], Quiet) < 0.01),
+    Noisy = [result(Block, Name, 100, Time)
+             || {Block, Times} <- [{1, [10, 14]}, {2, [12, 9]}, {3, [10, 11]}],
+                {Name, Time} <- lists:zip([own, a], Times)],
+    ?assert(whittle_tune_race:detectable([own, a], Noisy) > 0.05),
+    ?assertEqual(0.0, whittle_tune_race:detectable([own], Noisy)).
 
 %% In races with 3 % of noise, the true best is still there after eight blocks in nearly all races,
 %% and a candidate of 1.2 times its memory in nearly none.
