@@ -152,6 +152,9 @@ static void answer(FILE *out)
     case PACK_DAMAGED:
         fprintf(out, "D%s", pack_problem());
         return;
+    case PACK_NO_MEMORY:
+        fputc('M', out);
+        return;
     case PACK_READY:
         break;
     }
