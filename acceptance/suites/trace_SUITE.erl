@@ -333,8 +333,9 @@ other_build(Config) ->
     {0, _} = trace(File, ["erl", "-noshell", "-s", "init", "stop"]),
     {1, Line} = build("other", ["--evidence", File], Config),
     ?assertMatch({match, _}, re:run(Line, "^whittle: the recording is of another version of the "
-                                    "program: its module \\w+ is different; record it again with "
-                                    "`whittle trace'\n$")).
+                                    "program: its module \\w+ is different; record again with "
+                                    "`whittle trace', with the program and the OTP of this "
+                                    "build\n$")).
 
 %% The tests are Erlang programs on the host's OTP; functions that only they call do not count.
 driver_of_another_otp(Config) ->

@@ -77,8 +77,8 @@ lines_of_a_failure(Config) ->
     Program = filename:join(proplists:get_value(dir, Config), "failing"),
     ok = file:write_file(Program, "#!/bin/sh\necho one\necho two\nexit 3\n"),
     ok = file:change_mode(Program, 8#755),
-    ?assertEqual({1, <<"one\ntwo\nwhittle: the program ended with 3: its last line is `two': "
-                       "correct the program or its arguments\n">>},
+    ?assertEqual({1, <<"one\ntwo\nwhittle: the program ended with exit code 3: its last line is "
+                       "`two': correct the program or its arguments\n">>},
                  tune(["--explain", Program, "--workload", "tail -f /dev/null"], Config)).
 
 wrong_arguments(Config) ->
