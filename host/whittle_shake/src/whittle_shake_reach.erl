@@ -21,6 +21,8 @@
 %% Names also come in from data, where the program reads it: from the attributes of modules, from
 %% the list of modules in an `.app' file, and from the packed files
 %% ({@link whittle_shake_data}).
+%%
+%% The module has more than 600 lines, because all steps of the search read and write one state.
 -module(whittle_shake_reach).
 
 -export([reach/1, why/2, by/1]).

@@ -70,15 +70,14 @@ fixed(#{lines := Lines}) ->
 
 %% Internal functions: the blocks of the VM
 
-carriers(Name, Allocators) ->
-    case Allocators of
-        #{Name := #{carriers := Carriers}} -> Carriers;
-        _ -> 0
-    end.
+carriers(Name, Allocators) -> bytes(carriers, Name, Allocators).
 
-used(Name, #{allocators := Allocators}) ->
-    case Allocators of
-        #{Name := #{blocks := Blocks}} -> Blocks;
+used(Name, #{allocators := Allocators}) -> bytes(blocks, Name, Allocators).
+
+%% An allocator or a group of mappings that does not occur has no bytes.
+bytes(Key, Name, Maps) ->
+    case Maps of
+        #{Name := #{Key := Bytes}} -> Bytes;
         _ -> 0
     end.
 
@@ -123,17 +122,9 @@ line(Group, Name, Bytes) -> #{group => Group, name => Name, bytes => Bytes}.
 
 %% Internal functions: the mappings of the kernel
 
-rss(Group, Groups) ->
-    case Groups of
-        #{Group := #{rss := Rss}} -> Rss;
-        _ -> 0
-    end.
+rss(Group, Groups) -> bytes(rss, Group, Groups).
 
-size(Group, Groups) ->
-    case Groups of
-        #{Group := #{size := Size}} -> Size;
-        _ -> 0
-    end.
+size(Group, Groups) -> bytes(size, Group, Groups).
 
 files(Groups) ->
     [line(vm, "the VM's program", rss(program, Groups)),

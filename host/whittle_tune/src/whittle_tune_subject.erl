@@ -15,7 +15,7 @@
                | {no_program, file:filename()}
                | {directory, file:filename(), file:posix() | badarg}.
 
-%% @doc Calls a function with the command. What was built for it is removed afterwards.
+%% @doc Calls a function with the command, and then removes the output that it built for it.
 -spec with(file:filename(), map(), fun((whittle_measure_observe:subject()) -> Result)) ->
           Result | {error, error()}.
 with(Path, Options, Fun) ->

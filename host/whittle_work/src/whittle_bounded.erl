@@ -137,11 +137,7 @@ words(<<>>, Found, _) -> Found.
 piece(_, none) -> none;
 piece(Piece, Found) when byte_size(Piece) > 255 * 4 -> Found;
 piece(Piece, Found) ->
-    try binary_to_existing_atom(Piece) of
-        _ -> Found
-    catch
-        error:_ -> Found#{Piece => []}
-    end.
+    whittle_term_names:with(Piece, Found).
 
 %% A compressed term inside a compressed term would get around the limit.
 plain_term(<<131, Tag, _/binary>> = Bytes) when Tag =/= 80 ->

@@ -4,7 +4,7 @@
 %% a caller that does not trust the bytes counts their names first.
 -module(whittle_term_names).
 
--export([add/3]).
+-export([add/3, with/2]).
 
 -export_type([names/0]).
 
@@ -17,6 +17,15 @@
 add(<<131, Term/binary>>, Names, Limit) -> terms(1, Term, Names, Limit);
 add(_, _, _) -> unknown.
 
+%% @doc Adds a name if it is no atom of this VM yet.
+-spec with(binary(), names()) -> names().
+with(Name, Names) ->
+    try binary_to_existing_atom(Name) of
+        _ -> Names
+    catch
+        error:_ -> Names#{Name => []}
+    end.
+
 %% Internal
 
 %% Reads so many terms one after the other. The parts of a term count as further terms.
@@ -27,13 +36,6 @@ terms(N, Bytes, Names, Limit) ->
         {atom, Name, Rest} -> terms(N - 1, Rest, with(Name, Names), Limit);
         {Parts, Rest} -> terms(N - 1 + Parts, Rest, Names, Limit);
         unknown -> unknown
-    end.
-
-with(Name, Names) ->
-    try binary_to_existing_atom(Name) of
-        _ -> Names
-    catch
-        error:_ -> Names#{Name => []}
     end.
 
 %% Returns the number of terms that follow as parts of this one.
