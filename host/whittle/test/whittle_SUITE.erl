@@ -757,6 +757,7 @@ bad_files(Config) ->
     <<Head:Middle/binary, Byte, Tail/binary>> = Bytes,
     ok = file:write_file(filename:join(Dir, "flipped"), [Head, Byte bxor 1, Tail]),
     ok = file:write_file(filename:join(Dir, "cut"), Head),
+    ok = file:write_file(filename:join(Dir, "longer"), [Bytes, "more"]),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, [Command, File]))
      || Command <- ["size", "run"],
         {File, Line} <-
@@ -768,10 +769,12 @@ bad_files(Config) ->
              {?config(hello, Config) ++ "/ebin/hello.app",
               ?config(hello, Config) ++ "/ebin/hello.app: it is not an ELF executable: name a file "
               "that `whittle build' made"},
-             {"flipped", "flipped: the file is damaged (checksum): copy it again, or build it "
-                         "again"},
-             {"cut", "cut: the executable is damaged (truncated): copy it again, or build it "
-                     "again"}]],
+             {"flipped", "flipped: the pack in the file is damaged (its checksum is wrong): copy "
+                         "the file again, or build it again"},
+             {"cut", "cut: the executable is damaged (its end is missing): copy it again, or "
+                     "build it again"},
+             {"longer", "longer: the executable is damaged (other bytes follow its last byte): "
+                        "copy it again, or build it again"}]],
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
             [{"/bin/sh", "/bin/sh: it contains no packed application: name a file that "

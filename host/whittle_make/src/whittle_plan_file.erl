@@ -65,6 +65,7 @@ read(Out) ->
         {{ok, Bytes}, {ok, Plan}} ->
             case whittle_shake_saved:from_binary(Bytes, Plan) of
                 {ok, Saved} -> {ok, Saved};
+                {error, plan_of_another} -> plan_of_another(Out);
                 {error, Error} -> {error, {wrong_plan, {path(Out), Error}}}
             end
     end.
@@ -101,6 +102,15 @@ without_plan(Out) ->
     case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
         {error, _} = Error -> Error;
         _ -> {error, {no_plan, path(Out)}}
+    end.
+
+%% A damaged output has another checksum than its plan names, so the plan seems to be of another
+%% build. Then the damage is the error.
+plan_of_another(Out) ->
+    case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
+        {error, {in, {_, {Damaged, _}}}} = Error when Damaged =:= elf_damaged;
+                                                      Damaged =:= pack_damaged -> Error;
+        _ -> {error, {wrong_plan, {path(Out), plan_of_another}}}
     end.
 
 %% A directory's bill of materials has the checksum of each part, so it identifies the directory.

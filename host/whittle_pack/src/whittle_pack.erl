@@ -210,7 +210,8 @@ text({no_zstd, Program}) ->
 text({zstd_failed, {Code, Words}}) ->
     line("zstd failed with exit code ~b (~ts): run the build again", [Code, Words]);
 text({pack_damaged, What}) ->
-    line("the file is damaged (~ts): copy it again, or build it again", [What]);
+    line("the pack in the file is damaged (~ts): copy the file again, or build it again",
+         [damage(What)]);
 text({pack_foreign, _}) ->
     line("it contains no packed application: name a file that `whittle build' made", []);
 text({pack_path, {Path, Why}}) ->
@@ -229,7 +230,7 @@ text({pack_too_large, Bytes}) ->
 text({elf_foreign, _}) ->
     line("it is not an ELF executable: name a file that `whittle build' made", []);
 text({elf_damaged, What}) ->
-    line("the executable is damaged (~ts): copy it again, or build it again", [What]);
+    line("the executable is damaged (~ts): copy it again, or build it again", [damage(What)]);
 text({elf_no_note, []}) ->
     line("the file is not a VM that Whittle built (it has no place for a pack): run `whittle clean "
          "--kind vm --yes', and build again", []);
@@ -239,6 +240,20 @@ text({elf_no_room, Address}) ->
     line("the pack would end beyond the last address of the target (it would begin at 16#~.16b): "
          "remove files from the input",
          [Address]).
+
+damage(appended) -> "other bytes follow its last byte";
+damage(checksum) -> "its checksum is wrong";
+damage(vm_checksum) -> "the VM's checksum is wrong";
+damage(truncated) -> "its end is missing";
+damage(header) -> "its ELF header is wrong";
+damage(program_headers) -> "its program headers are outside of the file";
+damage(program_header_size) -> "its program headers have a wrong size";
+damage(alignment) -> "a segment has a wrong alignment";
+damage(segment_order) -> "its segments are not in ascending order";
+damage(block_table) -> "its block table is wrong";
+damage(index) -> "its index is wrong";
+damage(frame) -> "one of its blocks does not decompress";
+damage(What) -> io_lib:format("~ts", [What]).
 
 %% Internal: writing
 
