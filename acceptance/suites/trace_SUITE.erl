@@ -362,12 +362,16 @@ driver_of_another_otp(Config) ->
 
 %% Another program on the same OTP shares nothing else with it, whatever happens to the rest.
 other_program(Config) ->
-    Line = <<"whittle: the recording has no function of the program: record it with `whittle "
-             "trace' from a build without --shake\n">>,
+    Line = fun(Other, This) ->
+                   unicode:characters_to_binary(
+                     ["whittle: the recording is of another program (module ", Other, "), and this "
+                      "build is of ", This, ": name the recording of ", This, " with --evidence, or "
+                      "build the program of ", Other, $\n])
+           end,
     File = out("other_program.trace", Config),
     {0, _} = trace(File, [proplists:get_value(words, Config)]),
-    ?assertEqual({1, Line}, build("other_program", ["--evidence", File], Config)),
-    ?assertEqual({1, Line}, running:whittle(["build", out("words.escript", Config), "-o",
+    ?assertEqual({1, Line("words", "hello")}, build("other_program", ["--evidence", File], Config)),
+    ?assertEqual({1, Line("hello", "words")}, running:whittle(["build", out("words.escript", Config), "-o",
                                              out("other_program", Config), "--shake", "functions",
                                              "--evidence", out("hello.trace", Config)])).
 

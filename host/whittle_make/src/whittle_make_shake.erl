@@ -128,7 +128,16 @@ facts(System, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
               fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
 
-plan(System, Options) -> in(whittle_shake:plan(System, Options)).
+plan(System, #{evidence := Evidence} = Options) ->
+    case whittle_shake:plan(System, Options) of
+        {error, Error} ->
+            in({error, whittle_shake_evidence:other_program(Error, whittle_recording:own(Evidence),
+                                                            System)});
+        Planned ->
+            in(Planned)
+    end;
+plan(System, Options) ->
+    in(whittle_shake:plan(System, Options)).
 
 in({ok, _} = Ok) -> Ok;
 in({error, Error}) -> {error, {shake, Error}}.
