@@ -125,7 +125,7 @@ nothing_of_the_programs_own(Config) ->
                       re:run(Output, "modules \\(0 modules of the program itself\\), called "
                                      "in one VM\n"
                              "whittle: note: the recording has no function of the program itself: "
-                             "a VM that halts soon after its start may end before whittle reads "
+                             "a VM that halts soon after its start may end before Whittle reads "
                              "its calls; see docs/recordings.md\n$"))
      end || Erl <- ["erl", stock()]].
 
@@ -398,7 +398,7 @@ old_file(Config) ->
     File = out("old.trace", Config),
     ok = file:write_file(File, "whittle evidence 1\n"),
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, " has the format of another version of "
-                                       "whittle (1): record it again with `whittle trace'\n"])},
+                                       "Whittle (1): record it again with `whittle trace'\n"])},
                  build("old", ["--evidence", File], Config)).
 
 bad_evidence(Config) ->
@@ -442,9 +442,9 @@ release(Erl) ->
 
 %% Returns the command's message for a VM that it cannot record.
 nothing(File, Erl) ->
-    iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
+    iolist_to_binary(["whittle: the trace recorded nothing, so Whittle did not write "
                       "", File, ": the "
-                      "command started no Erlang VM that whittle can record, or the VM ended at "
+                      "command started no Erlang VM that Whittle can record, or the VM ended at "
                       "once; name a command that starts a VM of OTP ", release(Erl),
                       " or newer, or a program built without --shake "
                       "(docs/recordings.md has the rules)\n"]).

@@ -97,8 +97,8 @@ closing(Entries, #{yes := true}) ->
     ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
     case lists:any(fun(#{done := Done}) -> Done =:= in_use end, Entries) of
-        true -> "whittle removed nothing, and removes nothing while a build runs\n";
-        false -> ["whittle removed nothing; `whittle clean --yes' with the same options removes ",
+        true -> "Whittle removed nothing, and removes nothing while a build runs\n";
+        false -> ["Whittle removed nothing; `whittle clean --yes' with the same options removes ",
                   whittle_number:text(sum(kept, Entries)), " bytes\n"]
     end.
 

@@ -165,7 +165,7 @@ format_error({unreadable, {Option, File, eftype}}) ->
     [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->
-    [File, " is larger than the 64 MB that whittle reads: check the path given to --",
+    [File, " is larger than the 64 MB that Whittle reads: check the path given to --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, Reason}}) ->
     [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",

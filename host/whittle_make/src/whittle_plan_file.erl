@@ -73,7 +73,7 @@ read(Out) ->
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_a_plan, Path}) ->
-    [Path, " is not a plan of whittle, and the plan of this build has the same path: move it, or "
+    [Path, " is not a plan of Whittle, and the plan of this build has the same path: move it, or "
            "name another output with -o"];
 format_error({no_room, {Path, eisdir}}) ->
     [Path, " is a directory, and the plan of this build has the same path: move it, or name "
@@ -122,4 +122,4 @@ known_by(Out) ->
 
 wrong(no_plan) -> "is not a plan";
 wrong(plan_of_another) -> "is the plan of another build";
-wrong({plan_version, _}) -> "was written by another version of whittle".
+wrong({plan_version, _}) -> "was written by another version of Whittle".

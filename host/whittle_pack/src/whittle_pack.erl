@@ -174,10 +174,10 @@ text({is_directory, Out}) ->
 text({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
 text({not_ours, Out}) ->
-    line("~ts exists, but whittle did not create it: remove it, or name another "
+    line("~ts exists, but Whittle did not create it: remove it, or name another "
          "output with -o", [Out]);
 text({holds_others, {Out, Name}}) ->
-    line("~ts holds ~ts, which whittle did not write: move it, or name another output with -o",
+    line("~ts holds ~ts, which Whittle did not write: move it, or name another output with -o",
          [Out, Name]);
 text({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, because the disk is full: free space there, or name "
@@ -196,7 +196,7 @@ text({unreadable, {File, eftype}}) ->
 text({unreadable, {File, enomem}}) ->
     line("~ts ~ts: name another file", [File, whittle_file:format_error(enomem)]);
 text({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any output of whittle: check the name", [File]);
+    line("~ts is larger than any output of Whittle: check the name", [File]);
 text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check the name and its permissions", [File, whittle_file:format_error(Reason)]);
 text({no_certificates, File}) ->

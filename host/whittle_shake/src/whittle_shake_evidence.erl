@@ -271,7 +271,7 @@ format_error(no_evidence) ->
 format_error(damaged) ->
     "is damaged: record it again with `whittle trace'";
 format_error({version, Version}) ->
-    ["has the format of another version of whittle (", Version, "): record it "
+    ["has the format of another version of Whittle (", Version, "): record it "
      "again with `whittle trace'"];
 format_error({other_code, Module}) ->
     ["the recording is of another version of the program: its module ",
