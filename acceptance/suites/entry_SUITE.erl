@@ -1,7 +1,7 @@
 %% Tests the first code of every VM, native/launcher/entry.c, in a small program with a pack. This
 %% machine and the emulators of the others run it. A truncated file reports that, and a file with
-%% changed bytes does not run. `whittle size' and the other commands that read an executable find the
-%% same damage (whittle_elf:pack/1), and also damage that the program itself cannot report.
+%% changed bytes does not run. `whittle size' and the other commands that read an executable find
+%% the same damage (whittle_elf:pack/1), and also damage that the program itself cannot report.
 -module(entry_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

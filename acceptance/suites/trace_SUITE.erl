@@ -126,7 +126,7 @@ nothing_of_the_programs_own(Config) ->
                                      "in one VM\n"
                              "whittle: note: the recording has no function of the program itself: "
                              "a VM that halts soon after its start may end before Whittle reads "
-                             "its calls; see docs/recordings.md\n$"))
+                             "its calls; see docs/recordings.md of Whittle's source\n$"))
      end || Erl <- ["erl", stock()]].
 
 %% A VM that loads no modules by itself runs with and without the recorder.
@@ -370,10 +370,11 @@ other_program(Config) ->
            end,
     File = out("other_program.trace", Config),
     {0, _} = trace(File, [proplists:get_value(words, Config)]),
-    ?assertEqual({1, Line("words", "hello")}, build("other_program", ["--evidence", File], Config)),
-    ?assertEqual({1, Line("hello", "words")}, running:whittle(["build", out("words.escript", Config), "-o",
-                                             out("other_program", Config), "--shake", "functions",
-                                             "--evidence", out("hello.trace", Config)])).
+    ?assertEqual({1, Line("words", "hello")},
+                 build("other_program", ["--evidence", File], Config)),
+    Words = ["build", out("words.escript", Config), "-o", out("other_program", Config), "--shake",
+             "functions", "--evidence", out("hello.trace", Config)],
+    ?assertEqual({1, Line("hello", "words")}, running:whittle(Words)).
 
 own_in_another_version(Config) ->
     Dir = out("changed", Config),
@@ -447,7 +448,7 @@ nothing(File, Erl) ->
                       "command started no Erlang VM that Whittle can record, or the VM ended at "
                       "once; name a command that starts a VM of OTP ", release(Erl),
                       " or newer, or a program built without --shake "
-                      "(docs/recordings.md has the rules)\n"]).
+                      "(docs/recordings.md of Whittle's source has the rules)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

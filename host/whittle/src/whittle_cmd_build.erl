@@ -73,8 +73,8 @@ command() ->
              help => "the functions that plugins and upgrades call (code that the program loads "
                     "while it runs: code:load_binary), separated by commas; or none"},
            #{name => native, long => "native", value => "FILES", list => true,
-             help => "link in the NIFs and drivers that these files describe (docs/natives.md); "
-                     "commas separate the files"},
+             help => "link in the NIFs and drivers that these files describe (docs/natives.md "
+                     "of Whittle's source); commas separate the files"},
            #{name => settings, long => "settings", value => "FILE",
              help => "the VM settings that `whittle tune' found"},
            #{name => app, long => "app", value => "NAME", many => true,

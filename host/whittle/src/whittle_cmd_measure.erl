@@ -11,7 +11,8 @@ command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
       help => "run a study, which measures the cost of build options and VM settings "
-              "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'",
+              "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
+              "`compare DIR DIR'",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,

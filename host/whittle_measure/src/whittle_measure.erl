@@ -150,7 +150,8 @@ format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({bad_request, Name, Request}) ->
     io_lib:format("a request of the program ~ts has an option that no build knows, or lacks one "
-                  "that it needs: ~0tP: correct the study (docs/measure.md)", [Name, Request, 20]);
+                  "that it needs: ~0tP: correct the study (docs/measure.md of Whittle's source)",
+                  [Name, Request, 20]);
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
      "applications of the program, or remove the runner `stock' from the study"];
