@@ -122,6 +122,8 @@ reported(Dir, Values) ->
        fun({#{page := Page} = Report, Pictures}) ->
                {ok, #{text => [[[whittle_table:text(Table), [[Note, $\n] || Note <- Notes], $\n]
                                 || {Table, Notes} <- whittle_measure:tables(Report)],
+                               [[whittle_table:text(Titles), $\n]
+                                || [_ | _] = Titles <- [whittle_measure:titles(Report)]],
                                noise(Report), "the page: ", Page, "\n",
                                [["a picture: ", File, "\n"] || File <- Pictures]],
                       json => whittle_measure:json(Report)}}
