@@ -151,7 +151,8 @@ loaded(What, Name) ->
 said_to_the_terminal(Config) ->
     Port = running:start(proplists:get_value(cut, Config), ["cut_checks", "stay"],
                          #{env => [{"ERL_FLAGS", "-kernel logger_level info"}]}),
-    _ = running:until(Port, <<"\ncut_lib:far/1 was cold (not in memory), and this call loaded it">>),
+    _ = running:until(Port, <<"\ncut_lib:far/1 was cold (not in memory), and this call "
+                              "loaded it">>),
     ok = running:signal(Port, "TERM"),
     {0, _} = running:ended(Port).
 

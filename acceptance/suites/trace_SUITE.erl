@@ -364,8 +364,8 @@ driver_of_another_otp(Config) ->
 other_program(Config) ->
     Line = fun(Other, This) ->
                    unicode:characters_to_binary(
-                     ["whittle: the recording is of another program (module ", Other, "), and this "
-                      "build is of ", This, ": name the recording of ", This, " with --evidence, or "
+                     ["whittle: the recording is of another program (module ", Other, "), and "
+                      "this build is of ", This, ": name the recording of ", This, " with --evidence, or "
                       "build the program of ", Other, $\n])
            end,
     File = out("other_program.trace", Config),

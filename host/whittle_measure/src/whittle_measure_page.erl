@@ -32,8 +32,8 @@ html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
       ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
        escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
-       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), titles(Report), Front,
-       Sections, footer(Report), "</main>\n</body>\n</html>\n"]).
+       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), titles(Report),
+       Front, Sections, footer(Report), "</main>\n</body>\n</html>\n"]).
 
 %% The charts of `whittle tune' are in its study.
 front(#{study := Study}) -> maps:get(front, Study, []).

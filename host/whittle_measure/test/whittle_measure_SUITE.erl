@@ -11,8 +11,8 @@
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, titles, references,
-     full_disk, every_error_is_one_line].
+     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, titles,
+     references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
