@@ -365,8 +365,8 @@ other_program(Config) ->
     Line = fun(Other, This) ->
                    unicode:characters_to_binary(
                      ["whittle: the recording is of another program (module ", Other, "), and "
-                      "this build is of ", This, ": name the recording of ", This, " with --evidence, or "
-                      "build the program of ", Other, $\n])
+                      "this build is of ", This, ": name the recording of ", This, " with "
+                      "--evidence, or build the program of ", Other, $\n])
            end,
     File = out("other_program.trace", Config),
     {0, _} = trace(File, [proplists:get_value(words, Config)]),
