@@ -128,7 +128,16 @@ facts(System, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
               fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
 
-plan(System, Options) -> in(whittle_shake:plan(System, Options)).
+plan(System, #{evidence := Evidence} = Options) ->
+    case whittle_shake:plan(System, Options) of
+        {error, Error} ->
+            in({error, whittle_shake_evidence:other_program(Error, whittle_recording:own(Evidence),
+                                                            System)});
+        Planned ->
+            in(Planned)
+    end;
+plan(System, Options) ->
+    in(whittle_shake:plan(System, Options)).
 
 in({ok, _} = Ok) -> Ok;
 in({error, Error}) -> {error, {shake, Error}}.
@@ -156,7 +165,7 @@ format_error({unreadable, {Option, File, eftype}}) ->
     [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->
-    [File, " is larger than the 64 MB that whittle reads: check the path given to --",
+    [File, " is larger than the 64 MB that Whittle reads: check the path given to --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, Reason}}) ->
     [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",

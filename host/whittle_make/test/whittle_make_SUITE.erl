@@ -209,6 +209,8 @@ plan_files(Config) ->
     ?assertEqual(ok, whittle_plan_file:check(Out)),
     made:file(Out, "others"),
     ?assertEqual({error, {wrong_plan, {Path, plan_of_another}}}, whittle_plan_file:read(Out)),
+    made:file(Out, [16#7f, "ELF, and then damage"]),
+    ?assertEqual({error, {in, {Out, {elf_damaged, header}}}}, whittle_plan_file:read(Out)),
     made:file(Path, "a letter"),
     ?assertEqual({error, {not_a_plan, Path}}, whittle_plan_file:check(Out)),
     ?assertEqual(#{}, whittle_plan_file:beside(Out, none)).

@@ -646,8 +646,8 @@ large_settings(Config) ->
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     Env = filename:join(Dir, "releases/1/env.sh"),
     made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
-    refused(Dir, unreadable, "env.sh is larger than Whittle allows \\(docs/inputs.md has the "
-            "limits\\): correct or remove it"),
+    refused(Dir, unreadable, "env.sh is larger than Whittle allows \\(docs/inputs.md of Whittle's "
+            "source has the limits\\): correct or remove it"),
     made:file(Env, "A=1\n"),
     {ok, System} = read(Dir),
     ?assertMatch(#{<<"A">> := {always, <<"1">>}}, whittle_system:env(System)).
@@ -838,8 +838,8 @@ large_files(Config) ->
                     ok = file:truncate(Fd),
                     ok = file:close(Fd),
                     refused(Path, unreadable,
-                            Named ++ " is larger than Whittle allows \\(docs/inputs.md has the "
-                            "limits\\): correct or remove it"),
+                            Named ++ " is larger than Whittle allows \\(docs/inputs.md of "
+                            "Whittle's source has the limits\\): correct or remove it"),
                     ok = file:write_file(File, Before)
             end,
     App = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),

@@ -46,7 +46,13 @@ searched(Config) ->
     _ = iolist_to_binary(whittle_json:encode(whittle_tune:found_json(Tuned))),
     %% The samples are those of a study.
     {ok, #{results := [#{rows := Rows} | _]}} = whittle_measure:results(Dir),
-    ?assert(length(Rows) > 5).
+    ?assert(length(Rows) > 5),
+    %% So `whittle measure report' writes the same page again, with the chart of the trade-off.
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch([_], binary:matches(Html, <<"<h2>Memory against time</h2>">>)),
+    ok = file:delete(Page),
+    ?assertMatch({ok, #{page := Page}}, whittle_measure:report(Dir)),
+    ?assertEqual({ok, Html}, file:read_file(Page)).
 
 used_directory(Config) ->
     Out = in("used", Config),

@@ -39,7 +39,7 @@ begins(Bytes, Within) ->
 %% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
 -spec too_many_names() -> unicode:chardata().
 too_many_names() ->
-    io_lib:format("it has more different names than whittle accepts (three quarters of the ~b "
+    io_lib:format("it has more different names than Whittle accepts (three quarters of the ~b "
                   "atoms of its VM, for all files together); shorten the file, or set "
                   "ERL_ZFLAGS=\"+t NUMBER\" to allow more", [erlang:system_info(atom_limit)]).
 
