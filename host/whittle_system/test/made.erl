@@ -2,7 +2,7 @@
 -module(made).
 
 -export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
--export([tool/3, ended/1, expect/2, holds/3, worded/2]).
+-export([tool/3, ended/1, expect/2, holds/3, worded/2, in_small_vm/1]).
 
 %% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
@@ -106,3 +106,12 @@ worded(Module, Function) ->
 %% @doc Lists the passes that have entries in the ledger, in order. A test may run their result on
 %% an installed OTP, without the applications that Whittle adds.
 passes() -> whittle_make:passes(none) -- [whittle_pass_md5, whittle_pass_start].
+
+%% @doc Calls a function in a VM with a small atom table. A test that needs more names than a VM has
+%% room for takes a sixteenth of the time there.
+in_small_vm(Fun) ->
+    {ok, Peer, _} = peer:start(#{connection => standard_io,
+                                 args => ["+t", "65536", "-pa" | code:get_path()]}),
+    try peer:call(Peer, erlang, apply, [Fun, []], ?PATIENCE_MS)
+    after peer:stop(Peer)
+    end.

@@ -822,9 +822,11 @@ boot_that_inflates(Config) ->
          refused(Dir, large_boot, "start.boot has more than 16 MB")
      end || Options <- [[], [compressed]]],
     %% The script has more names than the VM has room for.
-    Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 900_000)],
-    made:file(Boot, iolist_to_binary([<<131, 108, 900_001:32>>, Names, 106])),
-    refused(Dir, boot_names, "start.boot has so many names that Whittle's VM would need"),
+    Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 65_535)],
+    made:file(Boot, iolist_to_binary([<<131, 108, 65_536:32>>, Names, 106])),
+    made:in_small_vm(fun() ->
+                             refused(Dir, boot_names, "start.boot has so many names that Whittle")
+                     end),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
     refused(Dir, unreadable, "start.boot is a pipe, a socket, a device or a file of the kernel").
