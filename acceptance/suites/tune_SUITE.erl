@@ -93,6 +93,13 @@ wrong_arguments(Config) ->
              {["--explain", "/nowhere"], 1, "^whittle: /nowhere is neither a program nor"},
              {["--explain", "a", "b"], 2, "unexpected argument `b'"},
              {["--explain", "--node", "x", "a"], 2, "so `a' has no effect"},
+             {["--explain", "a", "--ram", "24M"], 2, "--ram has no effect with --explain: remove"},
+             {["--explain", "a", "--max-slowdown", "9%"], 2, "--max-slowdown has no effect with"},
+             {["--explain", "a", "--time", "9"], 2, "--time has no effect with --explain"},
+             {["--explain", "a", "--blocks", "9"], 2, "--blocks has no effect with --explain"},
+             {["--explain", "a", "-o", "f"], 2, "--out has no effect with --explain"},
+             {["--explain", "--node", "x", "--ram", "9"], 2, "--ram has no effect with --node"},
+             {["--explain", "--node", "x", "--seconds", "9"], 2, "--seconds has no effect with"},
              {["--explain", "a", "--seconds", "0"], 2, "--seconds cannot be `0'"},
              {["--explain", "a", "--ready", "("], 2, "--ready: missing"},
              {["--node", "x"], 2, "--node needs --explain"},
@@ -166,8 +173,8 @@ in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
 
 working(Config) -> program("working", "", Config).
 
-%% A VM that works for a third of a second and ends. `init:stop/0' would take another second. The run
-%% for the account has ERL_CRASH_DUMP and waits longer, so that the VM is still there then.
+%% A VM that works for a third of a second and ends. `init:stop/0' would take another second. The
+%% run for the account has ERL_CRASH_DUMP and waits longer, so that the VM is still there then.
 program(Name, First, Config) ->
     File = in(Name, Config),
     ok = file:write_file(File, ["#!/bin/sh\n", First, "exec '", os:find_executable("erl"),

@@ -6,13 +6,13 @@
 -export([all/0]).
 -export([reads_as_beam_lib/1, strips_as_told/1, loader_takes_stripped/1, plain_literals/1,
          gzipped/1, paths/1, mentions/1, needs_otp/1, obsolete/1, long_atoms/1, refuses/1, damage/1,
-         cut/1, inflates_no_further/1, terms/1, many_names/1, instructions/1, too_old/1,
-         damaged_code/1]).
+         cut/1, inflates_no_further/1, terms/1, many_names/1, all_atoms/1, instructions/1,
+         too_old/1, damaged_code/1]).
 
 all() ->
     [reads_as_beam_lib, strips_as_told, loader_takes_stripped, plain_literals, gzipped,
      paths, mentions, needs_otp, obsolete, long_atoms, refuses, damage, cut, inflates_no_further,
-     terms, many_names, instructions, too_old, damaged_code].
+     terms, many_names, all_atoms, instructions, too_old, damaged_code].
 
 %% whittle_beam reads the same facts as beam_lib.
 reads_as_beam_lib(_) ->
@@ -285,6 +285,18 @@ many_names() ->
     %% A long literal may look as if it had many names.
     Text = term_to_binary({here, binary:copy(<<"wwww">>, erlang:system_info(atom_limit))}),
     ?assertMatch({ok, {here, _}}, whittle_beam:literal(Text)).
+
+%% The atoms of the table and those in literals. A literal that cannot be decoded is an error.
+all_atoms(_) ->
+    With = fun(Literal) ->
+                   Table = <<0:32, 1:32, (byte_size(Literal)):32, Literal/binary>>,
+                   Chunks = lists:keystore(<<"LitT">>, 1, chunks_of(lists), {<<"LitT">>, Table}),
+                   {ok, Beam} = whittle_beam:read(form(Chunks)),
+                   {whittle_beam:all_atoms(Beam), whittle_beam:atoms(Beam)}
+           end,
+    {{ok, All}, Table} = With(term_to_binary([{only_in_a_literal, #{here => fun erlang:abs/1}}])),
+    ?assertEqual(lists:usort([only_in_a_literal, here, erlang, abs | Table]), All),
+    ?assertMatch({{error, {damaged, {<<"LitT">>, not_a_term}}}, _}, With(<<131, $h, 2, $j>>)).
 
 %% Internal functions
 

@@ -178,7 +178,7 @@ refuses_names(Config) ->
                       _ = file:del_dir_r(Priv),
                       [made:file(filename:join(Priv, Name), names(From, To))
                        || {Name, From, To} <- Files],
-                      {_, {error, {shake, {too_many_names, Path}}}} =
+                      {_, {error, {shake, {too_many_names, {Path, _}}}}} =
                           made(#{shake => #{unit => functions}}, Config),
                       filename:basename(Path)
               end,
@@ -230,7 +230,8 @@ every_error_is_one_line(_) ->
                                                 Reason <- [enoent, efbig, eftype]],
     Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
-            {not_names, {"f", "?"}}, {too_many_names, "f"}, {bad_evidence, {"f", no_evidence}},
+            {not_names, {"f", "?"}}, {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
+            {bad_evidence, {"f", no_evidence}},
             {input_is_output, "x"},
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],

@@ -74,7 +74,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     %% If the chosen OTP's application replaces one of the input, its note occurs twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
-                                   ++ whittle_missing_applications:notes(Used, Apps0, Otp, Libs)
+                                   ++ ok(whittle_missing_applications:notes(Used, Apps0, Otp, Libs))
                                    ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "the input, and the applications that it needs",

@@ -825,7 +825,7 @@ boot_that_inflates(Config) ->
     Names = [<<119, 4, N:32>> || N <- lists:seq(16#30303030, 16#30303030 + 65_535)],
     made:file(Boot, iolist_to_binary([<<131, 108, 65_536:32>>, Names, 106])),
     made:in_small_vm(fun() ->
-                             refused(Dir, boot_names, "start.boot has so many names that Whittle")
+                             refused(Dir, boot_names, "start.boot has more different names than")
                      end),
     ok = file:delete(Boot),
     "" = os:cmd("mkfifo '" ++ Boot ++ "'"),
