@@ -47,13 +47,7 @@ too_much_in_attributes(_) ->
 %% A module of the program or of the VM that cannot be read is an error with its name.
 damaged_modules(_) ->
     Bytes = made:beam("-module(damaged). -export([f/0]). f() -> {a, \"literal\"}."),
-    {ok, _, Chunks} = beam_lib:all_chunks(Bytes),
-    Literal = <<131, $h, 2, $j>>,
-    %% No instruction mentions the second literal.
-    <<_:32, Deflated/binary>> = proplists:get_value("LitT", Chunks),
-    <<1:32, First/binary>> = zlib:uncompress(Deflated),
-    Table = <<0:32, 2:32, First/binary, (byte_size(Literal)):32, Literal/binary>>,
-    {ok, Damaged} = beam_lib:build_module(lists:keystore("LitT", 1, Chunks, {"LitT", Table})),
+    Damaged = made:damaged_literal(Bytes),
     System = fun(Modules) ->
                      App = #{name => a, vsn => "1", files => #{}, spec => {application, a, []},
                              modules => Modules, origin => #{kind => input}},
