@@ -236,7 +236,8 @@ every_error_is_one_line(_) ->
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
     ?assertEqual(lists:usort(made:worded(whittle_make, format_error)
-                             ++ made:worded(whittle_make_shake, format_error)),
+                             ++ made:worded(whittle_make_shake, format_error)
+                             ++ made:worded(whittle_make_settings, format_error)),
                  lists:usort([element(1, Reason) || Reason <- Reasons])),
     ?assertEqual(made:worded(whittle_plan_file, format_error),
                  lists:usort([element(1, Plan) || Plan <- Plans])),

@@ -122,6 +122,7 @@ damaged_literal(Bytes) ->
     {ok, _, Chunks} = beam_lib:all_chunks(Bytes),
     <<_:32, Deflated/binary>> = proplists:get_value("LitT", Chunks),
     <<1:32, First/binary>> = zlib:uncompress(Deflated),
-    Table = <<0:32, 2:32, First/binary, 4:32, 131, $h, 2, $j>>,
+    Two = <<2:32, First/binary, 4:32, 131, $h, 2, $j>>,
+    Table = <<(byte_size(Two)):32, (zlib:compress(Two))/binary>>,
     {ok, Damaged} = beam_lib:build_module(lists:keystore("LitT", 1, Chunks, {"LitT", Table})),
     Damaged.
