@@ -816,8 +816,8 @@ boot_that_inflates(Config) ->
     Term = term_to_binary({script, {"x", "1"}, [{progress, init_kernel_started}]}, [compressed]),
     Z = zlib:open(),
     ok = zlib:deflateInit(Z, best_compression),
-    %% After a full flush, the same part deflates to the same bytes. The checksum at the end is wrong,
-    %% but nothing may read so far.
+    %% After a full flush, the same part deflates to the same bytes. The checksum at the end is
+    %% wrong, but nothing may read so far.
     [First, Next] = [zlib:deflate(Z, <<0:(16 bsl 23)>>, full) || _ <- [1, 2]],
     Zeros = [First | lists:duplicate(3 * 64 - 1, Next)],
     Bomb = [<<131, 80, (3 bsl 30):32>>, Zeros, zlib:deflate(Z, [], finish)],
