@@ -163,6 +163,8 @@ turns(_) ->
     [First, Second, Third, Fourth] = [Asks(N) || N <- [1, 2, 3, 4]],
     Has = fun() -> receive {has, Name} -> Name end end,
     ?assertEqual(1, Has()),
+    #{waiting := Waiting} = sys:get_state(whittle_turn),
+    ?assertEqual(3, queue:len(Waiting)),
     exit(Third, kill),
     exit(First, kill),
     ?assertEqual(2, Has()),
@@ -201,15 +203,15 @@ check_text() ->
     [?assertEqual(ok, whittle_bounded:check_text(Text))
      || Text <- [<<"[a, 'b c', \"d\"].">>, binary:copy(<<"lists,">>, Room),
                  binary:copy(<<"bounded_new_name,">>, Room)]],
-    ?assertMatch({error, {too_many_atoms, _}}, whittle_bounded:check_text(many_names())).
+    ?assertMatch({error, {too_many_atoms, _}}, whittle_bounded:check_text(many_names(Room))).
 
-many_names() ->
-    iolist_to_binary([[$z, integer_to_binary(N), $,]
-                      || N <- lists:seq(1, erlang:system_info(atom_limit))]).
+many_names(Count) ->
+    iolist_to_binary([[$z, integer_to_binary(N), $,] || N <- lists:seq(1, Count)]).
 
-%% A VM with the limit that the error and its text name has room.
+%% A VM with the limit that the error and its text name has room. A limit of 131,072, the next
+%% multiple of 65,536, would not leave a quarter free.
 suggested_limit(_) ->
-    Text = made:in_small_vm(fun many_names/0),
+    Text = many_names(110_000),
     {error, {too_many_atoms, Limit}} =
         made:in_small_vm(fun() -> whittle_bounded:check_text(Text) end),
     Line = unicode:characters_to_list(whittle_bounded:too_many_atoms(Limit)),
