@@ -18,7 +18,7 @@
          | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
          | bad_boot_file,
          path()}
-      | {boot_names, {path(), Atoms :: pos_integer()}}
+      | {boot_names, {path(), Limit :: pos_integer()}}
       | {no_program, {Program :: text(), Package :: text()}}
       | {no_temporary, {path(), file:posix() | badarg}}
       | {not_locked, {path(), file:posix()}}
@@ -231,9 +231,8 @@ text({bad_own_boot, File}) ->
 text({large_boot, File}) ->
     line("~ts has more than 16 MB (uncompressed), and Whittle reads no larger boot file: shorten "
          "the lists in the release's .app files, and build the release again", [File]);
-text({boot_names, {File, Count}}) ->
-    line("~ts has so many names that Whittle's VM would need ~b atoms; set ERL_ZFLAGS=\"+t "
-         "NUMBER\" to allow more, and run the command again", [File, Count]);
+text({boot_names, {File, Limit}}) ->
+    line("~ts ~ts", [File, whittle_bounded:too_many_atoms(Limit)]);
 text({bad_rel_file, {File, Why}}) ->
     line("~ts: ~ts; build the release again", [File, Why]);
 %% Modules
