@@ -146,6 +146,10 @@ format_error({no_program, Name}) ->
 format_error({no_tool, Response, Program, Remedy}) ->
     ["the response ", atom_to_list(Response), " needs ", Program, ", which is not on the PATH: ",
      Remedy];
+format_error({no_pauses, Program, Response}) ->
+    io_lib:format("the response ~ts cannot be measured in a build of ~ts with `missing => crash', "
+                  "because it may lack the code that loads the counter: use `missing => load', or "
+                  "remove the response", [Response, Program]);
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({bad_request, Name, Request}) ->

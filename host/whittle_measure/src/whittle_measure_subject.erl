@@ -201,12 +201,20 @@ ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules
 after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].
 
-%% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS'.
+%% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS', behind
+%% the program's own. If the command has an `-extra', they are in `ERL_AFLAGS', because flags behind
+%% it would belong to the program.
 -spec subject(whittle_measure_study:cell(), prepared()) ->
           whittle_measure_observe:subject().
 subject(#{levels := Levels}, Prepared) ->
     Sorted = [Level || {_, Level} <- lists:sort(maps:to_list(Levels))],
     Flags = lists:append([Flags || #{flags := Flags} <- Sorted]),
     Environment = lists:append([Set || #{environment := Set} <- Sorted])
-        ++ [{"ERL_FLAGS", lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
+        ++ [{variable(Prepared), lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
     maps:merge(maps:with([program, arguments, out], Prepared), #{environment => Environment}).
+
+variable(#{arguments := Arguments}) ->
+    case lists:member("-extra", Arguments) of
+        true -> "ERL_AFLAGS";
+        false -> "ERL_FLAGS"
+    end.
