@@ -74,14 +74,14 @@ fixed(#{lines := Lines}) ->
 %% @doc Lists the groups of lines, with their titles.
 -spec groups() -> [{atom(), unicode:chardata()}].
 groups() ->
-    [{terms, "processes, binaries, ETS tables, literals and atoms"},
+    [{terms, "terms of the program"},
      {code, "code"},
      {tables, "tables of the VM"},
      {other, "other blocks of the VM"},
      {slack, "free space in carriers"},
      {vm, "the VM's files and the JIT's code"},
      {stacks, "stacks of threads"},
-     {c_code, "C code"},
+     {c_code, "memory of C code"},
      {untouched, "pages never touched"},
      {unexplained, "unexplained"}].
 

@@ -18,12 +18,14 @@ checked(Map) ->
     Study = fields(Map, "the study",
                    [{title, required, fun text/2}, {question, "", fun text/2},
                     {programs, required, fun programs/2}, {factors, [], fun factors/2},
+                    {crossed, none, fun names_or_none/2},
                     {baseline, #{}, fun plain_map/2}, {responses, required, fun responses/2},
                     {blocks, 5, positive()}, {warmup, 0, from(0)},
                     {seed, 1, fun whole/2}, {duration, 10, positive()},
                     {references, [], fun references/2}]),
     Baseline = full_baseline(Study),
     ok = check_programs(Study),
+    ok = check_crossed(Study),
     ok = check_references(Study),
     Study#{baseline => Baseline}.
 
@@ -120,6 +122,19 @@ programs(Programs, _) ->
 atoms(List, Where) when is_list(List), List =/= [] -> [name(Name, Where) || Name <- List];
 atoms(Other, Where) -> wrong("~ts: ~tP is not a list of names", [Where, Other, 8]).
 
+names_or_none([], _) -> [];
+names_or_none(List, Where) -> atoms(List, Where).
+
+check_crossed(#{crossed := Crossed, factors := Factors}) ->
+    Known = [Name || #{name := Name} <- Factors],
+    case [Factor || Factor <- Crossed, not lists:member(Factor, Known)] of
+        [] -> ok;
+        [Unknown | _] ->
+            wrong("the study, key crossed: there is no factor ~tp; the factors are ~ts",
+                  [Unknown, names(Known)])
+    end;
+check_crossed(_) -> ok.
+
 %% A program without a response would be built for nothing.
 check_programs(#{programs := Programs, factors := Factors, responses := Responses}) ->
     Known = [Name || #{name := Name} <- Factors],
@@ -167,7 +182,7 @@ levels(Levels, _) ->
 %% The study decides the input and the output itself.
 request(Map, Where) when is_map(Map) ->
     case maps:keys(Map) -- [otp, target, flavor, optimize, format, libs, add, natives, includes,
-                            attributes, shake, ca_certs] of
+                            attributes, shake, ca_certs, settings] of
         [] -> Map;
         [Key | _] -> wrong("~ts: ~tp is not an option of a build", [Where, Key])
     end;

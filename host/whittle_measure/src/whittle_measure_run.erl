@@ -84,7 +84,7 @@ make_dir(Dir) ->
     end.
 
 %% Builds each program once.
-prepare(Cells, #{base := Base}, Dir, Tell) ->
+prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
     Builds = whittle_measure_subject:builds(Cells),
     Count = length(Builds),
     Outputs = filename:join(Dir, "builds"),
@@ -93,11 +93,15 @@ prepare(Cells, #{base := Base}, Dir, Tell) ->
                   | [fun({Before, Shared}) ->
                              #{program := #{name := Name}} = Build,
                              Tell({build, Index, Count, Name}),
-                             case whittle_measure_subject:prepare(Build, Base, Outputs, TellMake,
-                                                                  Shared) of
-                                 {ok, {Made, New}} -> {ok, {Before#{Build => Made}, New}};
-                                 {error, _} = Error -> Error
-                             end
+                             steps([fun(_) ->
+                                            whittle_measure_record:complete(Build, Study, Dir,
+                                                                            TellMake)
+                                    end,
+                                    fun(Complete) ->
+                                            whittle_measure_subject:prepare(
+                                              Complete, Base, Outputs, TellMake, Shared)
+                                    end,
+                                    fun({Made, New}) -> {ok, {Before#{Build => Made}, New}} end])
                      end || {Index, Build} <- lists:enumerate(Builds)]]),
     case Each of
         {ok, {Prepared, _}} -> {ok, Prepared};
@@ -254,9 +258,7 @@ outcome(Cell, Made, #{responses := Responses, duration := Duration}, #{dir := Di
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = maps:merge(maps:with([ready, workload], maps:get(program, Cell)),
-                                  #{duration => 1000 * Duration,
-                                    interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}),
+            Settings = settings(maps:get(program, Cell), Duration),
             {Subject, Set} = whittle_measure_instruments:attach(
                                Responses, whittle_measure_subject:subject(Cell, Made), Settings,
                                Dir),
@@ -267,3 +269,8 @@ outcome(Cell, Made, #{responses := Responses, duration := Duration}, #{dir := Di
                 {error, _} = Error -> Error
             end
     end.
+
+settings(Program, Duration) ->
+    maps:merge(maps:with([ready, workload], Program),
+               #{duration => 1000 * Duration,
+                 interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}).
