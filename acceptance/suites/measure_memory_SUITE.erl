@@ -5,9 +5,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([seen_only/1, pauses/1, recording_is_kept/1, page/1]).
+-export([seen_only/1, pauses/1, recording_is_kept/1, page/1, estone/1]).
 
-all() -> [seen_only, pauses, recording_is_kept, page].
+all() -> [seen_only, pauses, recording_is_kept, page, estone].
 
 %% mixed goes on for longer than the study watches it.
 init_per_suite(Config) ->
@@ -77,6 +77,20 @@ page(Config) ->
     [?assertMatch({Text, {_, _}}, {Text, binary:match(Dom, Text)})
      || Text <- [<<"loading, with the other factors as in the baseline">>, <<"resident set, MB">>,
                  <<"free space in carriers">>, <<"seconds">>]].
+
+%% OTP's own benchmark, from the source from which Whittle builds OTP.
+estone(Config) ->
+    Dir = running:directory("estone", Config),
+    File = filename:join(Dir, "made.study"),
+    Source = #{files => ["erts/emulator/test/estone_SUITE.erl"], defines => ["PGO"],
+               start => {estone_SUITE, pgo}},
+    Study = #{title => "estone", blocks => 1, duration => 600,
+              programs => [#{name => estone, otp_source => Source}],
+              responses => [#{name => estones, kind => printed, pattern => "ESTONES = ([0-9]+)",
+                              unit => "estones", better => more}]},
+    ok = file:write_file(File, io_lib:format("~tp.~n", [Study])),
+    {0, Output} = running:whittle(["measure", File, "-o", filename:join(Dir, "out")]),
+    ?assertMatch({match, _}, re:run(Output, "estones, estones +median.*\n.*[0-9]{3}")).
 
 samples(Config) ->
     {ok, Lines} = file:read_file(filename:join(dir(Config), "samples.jsonl")),

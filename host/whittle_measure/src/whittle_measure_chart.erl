@@ -16,8 +16,8 @@
 
 %% @doc Describes the medians of one result with their intervals, one line for each cell. Behind
 %% them a stroke marks the value of each run, so that the chart shows the distribution. A line
-%% across the chart marks the baseline. An exact value has no interval and no strokes. `Runs' has the
-%% values of each row.
+%% across the chart marks the baseline. An exact value has no interval and no strokes. `Runs' has
+%% the values of each row.
 -spec intervals(map(), [[number()]]) -> whittle_json:json().
 intervals(#{response := Response, rows := Rows}, Runs) ->
     Unit = whittle_measure_response:unit(Response),
@@ -72,7 +72,8 @@ curves(Column, Title, {Factor, Lines}) ->
 %% @doc Describes the groups of bytes that make up the memory of each cell, as bars.
 -spec accounts([{unicode:chardata(), [{unicode:chardata(), number()}]}]) -> whittle_json:json().
 accounts(Cells) ->
-    Values = [#{cell => text(Cell), group => text(Group), megabytes => Bytes / 1.0e6, order => Order}
+    Values = [#{cell => text(Cell), group => text(Group), megabytes => Bytes / 1.0e6,
+                order => Order}
               || {Cell, Groups} <- Cells, {Order, {Group, Bytes}} <- lists:enumerate(Groups)],
     Order = [text(Group) || {_, Groups} <- lists:sublist(Cells, 1), {Group, _} <- Groups],
     (base())#{data => #{values => Values}, height => #{step => 22},

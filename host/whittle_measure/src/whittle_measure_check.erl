@@ -24,6 +24,7 @@ checked(Map) ->
                     {seed, 1, fun whole/2}, {duration, 10, positive()},
                     {references, [], fun references/2}]),
     Baseline = full_baseline(Study),
+    ok = check_responses(Study),
     ok = check_programs(Study),
     ok = check_crossed(Study),
     ok = check_references(Study),
@@ -107,23 +108,44 @@ programs(Programs, _) ->
                     #{name := Name} = Checked =
                         fields(Program, "a program",
                                [{name, required, fun name/2}, {input, none, fun text/2},
+                                {otp_source, none, fun otp_source/2},
                                 {command, none, fun texts/2}, {arguments, [], fun texts/2},
                                 {ready, none, fun pattern/2}, {workload, none, fun text/2},
                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
                                 {request, #{}, fun request/2}]),
-                    case {[input, command] -- maps:keys(Checked), Checked} of
-                        {[input], #{library := _}} ->
+                    case {[input, command, otp_source] -- maps:keys(Checked), Checked} of
+                        {[_, _], #{library := _}} when not is_map_key(input, Checked) ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
-                        {[_], _} -> Checked;
-                        _ -> wrong("program ~tp needs either an input or a command", [Name])
+                        {[_, _], _} -> Checked;
+                        _ -> wrong("program ~tp needs either an input, a command or an otp_source",
+                                   [Name])
                     end
             end).
+
+%% The files become modules of an application.
+otp_source(Map, Where) ->
+    fields(Map, Where, [{otp, whittle_runtime:default_otp(), fun text/2},
+                        {files, required, fun texts/2}, {defines, [], fun texts/2},
+                        {start, required, fun start/2}]).
+
+start({Module, Function} = Start, _) when is_atom(Module), is_atom(Function) -> Start;
+start(Other, Where) -> wrong("~ts: ~tP is not {Module, Function}", [Where, Other, 8]).
 
 atoms(List, Where) when is_list(List), List =/= [] -> [name(Name, Where) || Name <- List];
 atoms(Other, Where) -> wrong("~ts: ~tP is not a list of names", [Where, Other, 8]).
 
 names_or_none([], _) -> [];
 names_or_none(List, Where) -> atoms(List, Where).
+
+check_responses(#{responses := Responses, programs := Programs}) ->
+    Known = [Name || #{name := Name} <- Programs],
+    case [{Name, Program} || #{name := Name, programs := Of} <- Responses, Program <- Of,
+                             not lists:member(Program, Known)] of
+        [] -> ok;
+        [{Name, Unknown} | _] ->
+            wrong("response ~tp names the program ~tp; the programs are ~ts",
+                  [Name, Unknown, names(Known)])
+    end.
 
 check_crossed(#{crossed := Crossed, factors := Factors}) ->
     Known = [Name || #{name := Name} <- Factors],

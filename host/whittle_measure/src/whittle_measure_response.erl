@@ -13,6 +13,7 @@
         #{name := atom(),
           kind := atom(),
           title => unicode:chardata(),
+          programs => [atom()],                   % default: all that have what it measures
           unit => unit(),                         % of `printed' and `command'
           better => less | more,                  % of `printed' and `command'; default: less
           pattern => string(),                    % of `printed': its first group is the number
@@ -98,7 +99,7 @@ check(#{kind := Kind} = Request) when is_atom(Kind) ->
                                   [Kind, lists:join(", ", [atom_to_list(Known)
                                                            || {Known, _, _, _} <- kinds()])])};
         _ ->
-            Allowed = [name, kind, title] ++ options(Kind),
+            Allowed = [name, kind, title, programs] ++ options(Kind),
             case {maps:keys(Named) -- Allowed, required(Kind) -- maps:keys(Named)} of
                 {[Unknown | _], _} ->
                     {error, io_lib:format("response ~tp: there is no key ~tp", [Kind, Unknown])};
@@ -139,6 +140,8 @@ is_sound(better, Better) -> Better =:= less orelse Better =:= more;
 is_sound(pattern, Text) -> is_text(Text) andalso element(1, re:compile(Text, [unicode])) =:= ok;
 is_sound(command, Words) ->
     is_list(Words) andalso Words =/= [] andalso lists:all(fun is_text/1, Words);
+is_sound(programs, Names) ->
+    is_list(Names) andalso Names =/= [] andalso lists:all(fun is_atom/1, Names);
 is_sound(line, Line) -> lists:keymember(Line, 1, whittle_measure_account:groups());
 is_sound(allocator, Name) -> lists:member(Name, whittle_measure_account:allocators());
 is_sound(part, Part) -> lists:member(Part, [blocks, carriers, free]);
@@ -165,6 +168,8 @@ is_exact(#{kind := Kind}) -> Kind =:= library orelse lists:member(Kind, ?OF_OUTP
 %% @doc Tells whether a program has what a response measures. A command has no output of a build,
 %% and nothing runs a library.
 -spec applies(request(), whittle_measure_study:program()) -> boolean().
+applies(#{programs := Names} = Response, #{name := Name} = Program) ->
+    lists:member(Name, Names) andalso applies(maps:remove(programs, Response), Program);
 applies(#{kind := Kind}, #{library := _}) -> Kind =:= library;
 applies(#{kind := library}, _) -> false;
 applies(#{kind := Kind}, #{command := _}) -> not lists:member(Kind, ?OF_OUTPUT);

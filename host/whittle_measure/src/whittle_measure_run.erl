@@ -93,8 +93,10 @@ prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
                   | [fun({Before, Shared}) ->
                              #{program := #{name := Name}} = Build,
                              Tell({build, Index, Count, Name}),
-                             steps([fun(_) ->
-                                            whittle_measure_record:complete(Build, Study, Dir,
+                             steps([fun(_) -> whittle_measure_source:complete(Build, Dir, TellMake)
+                                    end,
+                                    fun(WithInput) ->
+                                            whittle_measure_record:complete(WithInput, Study, Dir,
                                                                             TellMake)
                                     end,
                                     fun(Complete) ->

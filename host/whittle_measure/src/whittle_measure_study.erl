@@ -33,6 +33,7 @@
         #{name := atom(),
           input => file:filename(),               % an application, release or escript
           command => [string(), ...],             % a program that exists, instead of an input
+          otp_source => whittle_measure_source:spec(), % modules of OTP's source, likewise
           arguments => [string()],                % of the program that is built; default: none
           workload => string(),                   % a command of sh; the run ends with it
           ready => string(),                      % a regular expression for the line that says
@@ -181,9 +182,10 @@ combinations(#{factors := Factors, baseline := Baseline} = Study) ->
     Base = [{Name, Level} || #{name := Name, levels := Levels} <- Factors,
                              #{name := Of} = Level <- Levels, Of =:= maps:get(Name, Baseline)],
     [lists:ukeymerge(1, lists:ukeysort(1, Levels), lists:ukeysort(1, Base))
-     || Levels <- product(Crossed) ++ [[{Name, Level}] || #{name := Name, levels := Levels} <- Alone,
-                                                          #{name := Of} = Level <- Levels,
-                                                          Of =/= maps:get(Name, Baseline)]].
+     || Levels <- product(Crossed)
+            ++ [[{Name, Level}] || #{name := Name, levels := Levels} <- Alone,
+                                   #{name := Of} = Level <- Levels,
+                                   Of =/= maps:get(Name, Baseline)]].
 
 product([]) -> [[]];
 product([#{name := Name, levels := Levels} | Factors]) ->

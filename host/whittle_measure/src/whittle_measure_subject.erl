@@ -30,6 +30,7 @@
                 | {library, string(), unicode:chardata()}
                 | {bad_request, atom(), map()}
                 | {recording, atom(), unicode:chardata()}
+                | whittle_measure_source:error()
                 | {stock, string(), unicode:chardata()}.
 
 %% @doc Lists the different builds of cells. Libraries with the same files follow each other,
@@ -71,6 +72,8 @@ check(#{program := #{command := [Name | _]}}, Base) ->
         false -> {error, {no_program, Name}};
         _ -> ok
     end;
+check(#{program := #{otp_source := _}} = Build, _) ->
+    whittle_measure_source:check(Build);
 check(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
     try whittle_make:check(placed(without_recording(Request), Input, Base)) of
         ok -> ok;
@@ -180,8 +183,14 @@ in_base(Name, Base) ->
         false -> Name
     end.
 
-name(#{program := #{name := Name}} = Build) ->
-    Bytes = term_to_binary(maps:remove(recording, Build), [{minor_version, 2}, deterministic]),
+%% The study's directory may have another path when the study goes on.
+name(#{program := #{name := Name} = Program} = Build) ->
+    Own = case Program of
+              #{otp_source := _} -> maps:remove(input, Program);
+              _ -> Program
+          end,
+    Bytes = term_to_binary((maps:remove(recording, Build))#{program := Own},
+                           [{minor_version, 2}, deterministic]),
     <<Hash:6/binary, _/binary>> = crypto:hash(sha256, Bytes),
     lists:flatten(io_lib:format("~ts-~s", [Name, binary:encode_hex(Hash)])).
 

@@ -6,12 +6,13 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_crossed/1, one_at_a_time/1, some_crossed/1, other_baseline/1, own_factors/1, only/1,
          effects_of_crossed_factors/1, unknown_factor/1, files_of_requests/1, recording/1,
-         distribution/1, curves_of_factors/1]).
+         distribution/1, curves_of_factors/1, source_of_otp/1, wrong_source/1,
+         responses_of_programs/1]).
 
 all() ->
     [all_crossed, one_at_a_time, some_crossed, other_baseline, own_factors, only,
      effects_of_crossed_factors, unknown_factor, files_of_requests, recording, distribution,
-     curves_of_factors].
+     curves_of_factors, source_of_otp, wrong_source, responses_of_programs].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -125,6 +126,61 @@ curves_of_factors(Config) ->
                      lists:usort([Level || #{level := Level} <- Values])
              end,
     ?assertEqual([[<<"a1">>, <<"a2">>], [<<"c1">>, <<"c2">>]], [Levels(A), Levels(C)]).
+
+%% Modules of OTP's source become an application that calls one function and ends. A later study
+%% takes the application that is there.
+source_of_otp(Config) ->
+    Program = #{name => taken, otp_source => #{files => ["lib/stdlib/src/lists.erl"],
+                                               defines => ["ANY"], start => {lists, nothing}}},
+    #{programs := [Checked]} = study(#{programs => [Program], responses => [run_time]}, Config,
+                                     []),
+    Build = #{program => Checked, runner => whittle, request => #{}},
+    ?assertEqual(ok, whittle_measure_source:check(Build)),
+    Src = in("programs/taken/src", Config),
+    ok = filelib:ensure_path(Src),
+    ok = file:write_file(filename:join(Src, "taken.app.src"), "kept"),
+    {ok, #{program := #{input := Input}}} =
+        whittle_measure_source:complete(Build, proplists:get_value(dir, Config),
+                                        fun(Event) -> error(Event) end),
+    ?assertEqual(in("programs/taken", Config), Input),
+    ?assertEqual({ok, <<"kept">>}, file:read_file(filename:join(Src, "taken.app.src"))).
+
+wrong_source(Config) ->
+    Source = #{files => ["a.erl"], start => {a, b}},
+    Read = fun(Program) ->
+                   whittle_measure:study(file(#{programs => [Program]}, Config), [])
+           end,
+    [begin
+         Line = text(Read(Program)),
+         ?assertMatch({Line, {match, _}}, {Line, re:run(Line, Pattern)})
+     end || {Program, Pattern} <-
+                [{#{name => p, otp_source => #{files => ["a.erl"]}}, "key start is missing"},
+                 {#{name => p, otp_source => Source#{start => a}}, "a is not {Module, Function}"},
+                 {#{name => p, otp_source => Source, input => "x"},
+                  "needs either an input, a command or an otp_source"}]],
+    Unknown = #{name => p, otp_source => Source#{otp => "7"}},
+    Error = whittle_measure:run(study(#{programs => [Unknown]}, Config, []),
+                                #{dir => in("out", Config)}),
+    ?assertEqual({error, {bad_source, "7"}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "^whittle knows no source of OTP 7; it knows ")),
+    ?assertNot(filelib:is_dir(in("out", Config))).
+
+%% A response may belong to one program of several.
+responses_of_programs(Config) ->
+    Other = #{name => q, command => ["sh", "-c", "echo eight"]},
+    Number = #{name => number, kind => printed, pattern => "(\\d+)", unit => "items",
+               programs => [p]},
+    Study = #{programs => [program(), Other], factors => [], responses => [Number, run_time]},
+    {ok, Dir} = whittle_measure:run(study(Study, Config, []), #{dir => in("out", Config)}),
+    {ok, #{results := Results, samples := Samples}} = whittle_measure:results(Dir),
+    ?assertEqual([{number, p}, {run_time, p}, {run_time, q}],
+                 [{Name, Program}
+                  || #{response := #{name := Name}, program := Program} <- Results]),
+    ?assertEqual([#{}, #{}], [Failed || #{<<"failed">> := Failed} <- Samples]),
+    ?assertMatch({match, _},
+                 re:run(text(whittle_measure:study(
+                               file(Study#{responses => [Number#{programs => [r]}]}, Config), [])),
+                        "names the program r; the programs are p, q$")).
 
 %% Internal functions
 
