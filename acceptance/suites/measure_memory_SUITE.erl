@@ -18,7 +18,7 @@ init_per_suite(Config) ->
     File = filename:join(Dir, "made.study"),
     Input = filename:join([running:root(), "examples", "mixed"]),
     Shake = #{unit => functions, missing => load},
-    Study = #{title => "memory", blocks => 1, duration => 2, crossed => [],
+    Study = #{title => "memory", blocks => 1, duration => 4, crossed => [],
               programs => [#{name => mixed, input => Input, arguments => ["600"]}],
               factors => [#{name => loading,
                             levels => [#{name => whole},

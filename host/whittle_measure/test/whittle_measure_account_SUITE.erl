@@ -150,7 +150,7 @@ run(Programs, Responses, Changes, Config) ->
 study(Programs, Responses, Changes, Config) ->
     File = filename:join(proplists:get_value(dir, Config), "made.study"),
     Study = maps:merge(#{title => "a study", programs => Programs, responses => Responses,
-                         blocks => 1, duration => 2}, Changes),
+                         blocks => 1, duration => 4}, Changes),
     ok = file:write_file(File, unicode:characters_to_binary(io_lib:format("~tp.~n", [Study]))),
     {ok, Read} = whittle_measure:study(File, []),
     Read.

@@ -7,12 +7,13 @@
 -export([all_crossed/1, one_at_a_time/1, some_crossed/1, other_baseline/1, own_factors/1, only/1,
          effects_of_crossed_factors/1, unknown_factor/1, files_of_requests/1, recording/1,
          distribution/1, curves_of_factors/1, source_of_otp/1, wrong_source/1,
-         responses_of_programs/1]).
+         responses_of_programs/1, short_names_of_rows/1]).
 
 all() ->
     [all_crossed, one_at_a_time, some_crossed, other_baseline, own_factors, only,
      effects_of_crossed_factors, unknown_factor, files_of_requests, recording, distribution,
-     curves_of_factors, source_of_otp, wrong_source, responses_of_programs].
+     curves_of_factors, source_of_otp, wrong_source, responses_of_programs,
+     short_names_of_rows].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -116,7 +117,7 @@ distribution(Config) ->
 curves_of_factors(Config) ->
     Program = #{name => p, command => ["sh", "-c", "echo ready; exec tail -f /dev/null"]},
     {ok, Dir} = whittle_measure:run(study(#{programs => [Program], responses => [rss_mean],
-                                            duration => 1, blocks => 2, crossed => [],
+                                            duration => 3, blocks => 2, crossed => [],
                                             factors => [factor(a, [a1, a2]),
                                                         factor(c, [c1, c2])]}, Config, []),
                                     #{dir => in("out", Config)}),
@@ -182,6 +183,21 @@ responses_of_programs(Config) ->
                                file(Study#{responses => [Number#{programs => [r]}]}, Config), [])),
                         "names the program r; the programs are p, q$")).
 
+%% A table and a chart name only what differs from the baseline, for factors that vary alone.
+short_names_of_rows(Config) ->
+    Names = fun(Crossed) ->
+                    {ok, Dir} = whittle_measure:run(study(#{crossed => Crossed}, Config, []),
+                                                    #{dir => in(lists:concat(["out" | Crossed]),
+                                                                Config)}),
+                    {ok, Report} = whittle_measure:results(Dir),
+                    [{[_ | Rows], _}] = whittle_measure:tables(Report),
+                    lists:sort([unicode:characters_to_list(Name)
+                                || [Name | _] <- Rows, string:prefix(Name, "effect") =:= nomatch])
+            end,
+    ?assertEqual(["a=a1, b=b1, c=c1", "a=a2", "b=b2", "b=b3", "c=c2"], Names([])),
+    ?assertEqual(["a=a1, b=b1", "a=a1, b=b1, c=c2", "a=a1, b=b2", "a=a1, b=b3", "a=a2, b=b1",
+                  "a=a2, b=b2", "a=a2, b=b3"], Names([a, b])).
+
 %% Internal functions
 
 cells(Changes, Config) -> names(study(Changes, Config, [])).
@@ -201,7 +217,7 @@ file(Changes, Config) ->
                                      factor(c, [c1, c2])],
                          responses => [#{name => number, kind => printed, pattern => "^(\\d+)",
                                          unit => "items"}],
-                         blocks => 1, duration => 5}, Changes),
+                         blocks => 1, duration => 60}, Changes),
     ok = file:write_file(File, unicode:characters_to_binary(io_lib:format("~tp.~n", [Study]))),
     File.
 
