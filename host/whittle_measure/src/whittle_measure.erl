@@ -140,12 +140,22 @@ format_error({no_program, Name}) ->
 format_error({no_tool, Response, Program, Remedy}) ->
     ["the response ", atom_to_list(Response), " needs ", Program, ", which is not on the PATH: ",
      Remedy];
+format_error({no_pauses, Program, Response}) ->
+    io_lib:format("the response ~ts cannot be measured in a build of ~ts with `missing => crash', "
+                  "because it may lack the code that loads the counter: use `missing => load', or "
+                  "remove the response", [Response, Program]);
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({bad_request, Name, Request}) ->
     io_lib:format("a request of the program ~ts has an option that no build knows, or lacks one "
                   "that it needs: ~0tP: correct the study (docs/measure.md of Whittle's source)",
                   [Name, Request, 20]);
+format_error({Tag, _} = Error) when Tag =:= bad_source; Tag =:= source ->
+    whittle_measure_source:format_error(Error);
+format_error({recording, Name, Line}) ->
+    io_lib:format("the recording of ~ts for `seen' failed: ~ts: correct the program or its "
+                  "workload, or name a recording with `evidence_file' (docs/recordings.md)",
+                  [Name, Line]);
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
      "applications of the program, or remove the runner `stock' from the study"];

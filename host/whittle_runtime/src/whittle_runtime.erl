@@ -14,6 +14,8 @@
          format_error/1, step_output/1]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
+%% The sources
+-export([source_file/3]).
 
 -export_type([spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
               progress/0, reason/0]).
@@ -206,6 +208,19 @@ reading(Fun, Options) ->
 -spec alone(fun(() -> Result), options()) -> Result | {error, reason()}.
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
+
+%% @doc Reads a file of OTP's source, which is fetched and compared with its checksums first. The
+%% path begins below the directory of the tarball.
+-spec source_file(string(), string(), options()) -> {ok, binary()} | {error, reason()}.
+source_file(Otp, Path, Options) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_source:find(erlang, Otp, Options) end,
+       fun(Source) ->
+               case whittle_source:verify(Source, Options) of
+                   ok -> whittle_source:file(Source, Path);
+                   {error, _} = Error -> Error
+               end
+       end]).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().

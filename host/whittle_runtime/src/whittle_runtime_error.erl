@@ -21,6 +21,7 @@
       | {no_source, #{component := atom(), release := string(), tried := [reason()]}}
       | {unreadable, #{file := file:filename(), reason := file:posix() | badarg}}
       | {not_a_source, #{file := file:filename()}}
+      | {not_in_source, #{file := file:filename(), path := string()}}
       | {wrong_source, #{file := file:filename(), vsn := string(), otp := string()}}
       | {bad_checksum, #{file := string(), expected := string(), actual := string()}}
       | {damaged_source, #{file := file:filename()}}
@@ -83,6 +84,8 @@ format({no_source, #{component := Component, release := Release,
 format({unreadable, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
      "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
+format({not_in_source, #{file := File, path := Path}}) ->
+    [File, " has no file ", Path, ": correct the path"];
 format({not_a_source, #{file := File}}) ->
     [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz) with"
      " WHITTLE_SOURCE=FILE"];

@@ -16,7 +16,7 @@
 %% The table of sources
 -export([releases/1, supported/2]).
 %% Access to a source
--export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1]).
+-export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1, file/2]).
 
 -export_type([source/0, component/0, digest/0]).
 
@@ -112,6 +112,21 @@ unpack(#{kind := tarball}) ->
 unpack(#{kind := debian}) ->
     %% Apply Debian's own patches: in stable suites they contain security fixes.
     ["dpkg-source --extract \"$SOURCE\" src"].
+
+%% @doc Reads one file of a source, as its publisher wrote it. The path begins below the directory
+%% of the tarball.
+-spec file(source(), string()) -> {ok, binary()} | {error, whittle_runtime:reason()}.
+file(#{main := Main, kind := Kind, sums := Sums}, Path) ->
+    [Tarball | _] = case Kind of
+                        tarball -> [Main];
+                        debian -> [File || File <- maps:keys(Sums),
+                                           string:find(File, ".orig.tar.") =/= nomatch]
+                    end,
+    Arguments = ["-xOf", Tarball, "--occurrence=1", "--wildcards", "*/" ++ Path],
+    case whittle_program:capture("tar", Arguments) of
+        {ok, [_ | _] = Bytes} -> {ok, list_to_binary(Bytes)};
+        _ -> {error, {not_in_source, #{file => Tarball, path => Path}}}
+    end.
 
 %%% The user's tarball
 

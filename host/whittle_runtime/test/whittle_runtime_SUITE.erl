@@ -278,6 +278,7 @@ every_error_is_one_line(_) ->
               {unsupported_otp, #{otp => "1", known => ["29"]}},
               {unreadable, #{file => "f", reason => enoent}},
               {not_a_source, #{file => "f"}},
+              {not_in_source, #{file => "f", path => "p"}},
               {wrong_source, #{file => "f", vsn => "27.1", otp => "29"}},
               {bad_checksum, #{file => "f", expected => "e", actual => "a"}},
               {damaged_source, #{file => "f"}},
