@@ -14,6 +14,7 @@
 -export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
+                | {no_values, file:filename()}
                 | {different_studies, file:filename(), file:filename()}
                 | {no_charts, unicode:chardata()}.
 
@@ -43,11 +44,22 @@ study(Name, Only) ->
     whittle_work:steps([fun(_) -> whittle_measure_study:read(Name) end,
                         fun(Study) -> whittle_measure_study:only(Only, Study) end]).
 
-%% @doc Runs a study and returns its directory.
+%% @doc Runs a study and returns its directory. The error is `no_values' if no run gave a value; the
+%% samples with the reasons are in the directory.
 -spec run(whittle_measure_study:study(), whittle_measure_run:options()) ->
           {ok, file:filename()} | {error, reason()}.
 run(Study, Options) ->
-    whittle_measure_run:run(Study, Options).
+    whittle_work:steps([fun(_) -> whittle_measure_run:run(Study, Options) end, fun with_values/1]).
+
+with_values(Dir) ->
+    case whittle_measure_samples:read(Dir) of
+        {ok, _, Samples} ->
+            case [Values || #{<<"values">> := Values} <- Samples, map_size(Values) > 0] of
+                [] -> {error, {no_values, Dir}};
+                _ -> {ok, Dir}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Computes the results of a directory.
 -spec results(file:filename()) -> {ok, report()} | {error, reason()}.
@@ -159,6 +171,9 @@ format_error({recording, Name, Line}) ->
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
      "applications of the program, or remove the runner `stock' from the study"];
+format_error({no_values, Dir}) ->
+    ["every run of the study failed: correct the study or its programs (the reasons are in ",
+     filename:join(Dir, "samples.jsonl"), ")"];
 format_error({different_studies, One, Other}) ->
     [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
