@@ -61,7 +61,7 @@ runs(Store) ->
     end.
 
 name(Number) when is_integer(Number), Number > 0 ->
-    lists:flatten(io_lib:format("~4..0b", [Number]));
+    lists:flatten(string:pad(integer_to_list(Number), 4, leading, $0));
 name(_) -> none.
 
 is_complete(Run) -> filelib:is_regular(file(Run)).
@@ -82,7 +82,9 @@ place(Store, true) ->
     end;
 place(Store, false) ->
     case filelib:ensure_path(Store) of
-        ok -> next(Store, length(runs(Store)) + 1);
+        ok ->
+            Taken = [list_to_integer(filename:basename(Run)) || Run <- runs(Store)],
+            next(Store, lists:max([0 | Taken]) + 1);
         {error, Reason} -> {error, {no_store, Store, Reason}}
     end.
 
@@ -129,7 +131,7 @@ facts(Run) ->
         {ok, Bytes} ->
             try jiffy:decode(Bytes, [return_maps]) of
                 #{<<"format">> := ?FORMAT, <<"subjects">> := [_ | _]} = Facts -> {ok, Facts};
-                #{<<"format">> := _} -> {error, {other_format, file(Run)}};
+                #{<<"format">> := Other} when Other =/= ?FORMAT -> {error, {other_format, file(Run)}};
                 _ -> {error, {damaged_run, file(Run)}}
             catch
                 _:_ -> {error, {damaged_run, file(Run)}}

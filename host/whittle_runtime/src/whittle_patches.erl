@@ -132,7 +132,7 @@ hunks(Output) ->
     lists:reverse(Found).
 
 hunk("patching file " ++ File, {_, Found}) -> {string:trim(File, both, "'"), Found};
-hunk("Ignoring previously applied" ++ _, {File, Found}) ->
+hunk("Reversed (or previously applied) patch detected!" ++ _, {File, Found}) ->
     {File, [{File, "the source contains the change already"} | Found]};
 hunk(Line, {File, Found} = Seen) ->
     case re:run(Line, "^Hunk #([0-9]+) FAILED at ([0-9]+)", [{capture, all_but_first, list}]) of

@@ -33,6 +33,8 @@ no_tarball(Config) ->
     ok = file:write_file(File, "words\n"),
     refused("is no tarball \\(.*tar: ", File),
     ok = file:write_file(File, ""),
+    refused("is no tarball", File),
+    ok = file:write_file(File, binary:copy(<<0>>, 10240)),
     refused("is an empty tarball", File).
 
 %% The end of the download is missing: the version comes first, so only the whole list shows it.
