@@ -109,7 +109,7 @@ number(Option, Key, Values, Study) ->
         _ -> {ok, Study}
     end.
 
-tell({stage, Text}) -> whittle_progress:step(Text);
+tell({stage, Text}) -> whittle_progress:stage(Text);
 tell({build, Index, Count, Name}) ->
     whittle_progress:step(io_lib:format("program ~b of ~b: ~ts", [Index, Count, Name]));
 tell({make, {note, _}}) -> ok;

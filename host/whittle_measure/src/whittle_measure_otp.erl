@@ -146,6 +146,7 @@ measured({Study, Levels, LeftOut}, Before, #{dir := Store} = Request, Tell) ->
            fun({Dir, Continue}) ->
                    steps([fun(_) -> subjects(Levels, Study, Tell) end,
                           fun(Subjects) ->
+                                  Tell({stage, "start, memory and speed"}),
                                   steps([fun(_) -> whittle_measure_run:run(
                                                      Study, #{dir => Dir, tell => Tell,
                                                               resume => Continue}) end,

@@ -131,7 +131,8 @@ facts(Run) ->
         {ok, Bytes} ->
             try jiffy:decode(Bytes, [return_maps]) of
                 #{<<"format">> := ?FORMAT, <<"subjects">> := [_ | _]} = Facts -> {ok, Facts};
-                #{<<"format">> := Other} when Other =/= ?FORMAT -> {error, {other_format, file(Run)}};
+                #{<<"format">> := Other} when Other =/= ?FORMAT ->
+                    {error, {other_format, file(Run)}};
                 _ -> {error, {damaged_run, file(Run)}}
             catch
                 _:_ -> {error, {damaged_run, file(Run)}}
