@@ -51,11 +51,11 @@ bound(#{bound := Text}, Request) ->
     end;
 bound(_, Request) -> {ok, Request}.
 
-reported(#{dir := Dir, left_out := LeftOut, against := Against, moved := Moved}, Values) ->
+reported(#{dir := Dir, against := Against, moved := Moved}, Values) ->
     whittle_work:steps(
       [fun(_) -> failed(whittle_measure:report(Dir)) end,
        fun(Report) ->
-               _ = [whittle_progress:note(Note) || Note <- LeftOut ++ maps:get(notes, Report)],
+               _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
                case Values of
                    #{png := true} ->
                        whittle_work:steps([fun(_) -> failed(whittle_measure:pictures(Report)) end,

@@ -40,7 +40,6 @@
 -type outcome() ::
         #{dir := file:filename(),             % of this run
           against := file:filename() | none,
-          left_out := [unicode:chardata()],   % a line for each release without a source
           moved := whittle_measure_otp_moved:moved()}.
 
 -type reason() :: {make, whittle_make:reason()}
@@ -152,7 +151,7 @@ measured({Study, Levels, LeftOut}, Before, #{dir := Store} = Request, Tell) ->
                                                               resume => Continue}) end,
                                          fun(_) -> stored(Dir, Subjects, LeftOut) end])
                           end,
-                          fun(_) -> compared(Dir, Before, LeftOut, Request) end])
+                          fun(_) -> compared(Dir, Before, Request) end])
            end]).
 
 subjects(Levels, Study, Tell) ->
@@ -193,12 +192,12 @@ stored(Dir, Subjects, LeftOut) ->
               subjects => [maps:remove(compiler, Subject) || Subject <- Subjects]},
     whittle_measure_otp_store:write(Dir, Facts).
 
-compared(Dir, Before, LeftOut, Request) ->
+compared(Dir, Before, Request) ->
     Bound = maps:get(bound, Request, ?BOUND),
     steps([fun(_) -> whittle_measure_otp_store:read(Dir) end,
            fun(New) ->
                    Moved = whittle_measure_otp_moved:moved(New, Before, Bound),
-                   {ok, #{dir => Dir, left_out => LeftOut, moved => Moved,
+                   {ok, #{dir => Dir, moved => Moved,
                           against => case Before of none -> none; #{dir := Old} -> Old end}}
            end]).
 
