@@ -130,9 +130,24 @@ object([Source]) ->
     case lists:splitwith(fun(Part) -> Part =/= "erts" andalso Part =/= "launcher" end,
                          lists:reverse(Parts)) of
         {Below, [Top | _]} ->
-            unicode:characters_to_binary(lists:join("/", [Top | lists:reverse(Below)]));
+            Placed = [Top | generated(lists:reverse(Below))],
+            unicode:characters_to_binary(lists:join("/", Placed));
         {_, []} -> unicode:characters_to_binary(lists:join("/", Parts))
     end.
+
+%% The directories of generated files have the target and the flavor in their names, in another way
+%% in each release.
+generated([Part, "opt", _ | Below] = Parts) ->
+    case string:find(Part, "-linux-") of
+        nomatch -> [Part | generated(tl(Parts))];
+        _ -> ["generated" | Below]
+    end;
+generated([Part | Below]) ->
+    case string:find(Part, "-linux-") of
+        nomatch -> [Part | generated(Below)];
+        _ -> ["generated" | Below]
+    end;
+generated([]) -> [].
 
 %% The inputs of an artifact (docs/runtime.md) contain the words of the compiler and the linker.
 compiler(Dir) ->

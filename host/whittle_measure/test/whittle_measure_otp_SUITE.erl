@@ -35,10 +35,15 @@ objects(_) ->
         "\t././src/erts/emulator/beam/erl_process_lock.c:113\n"
         "main                |0000000000500000|   T  |   FUNC|0000000000000020|     |.text"
         "\tlauncher/main.c:7\n"
+        "beam_cold           |0000000000700000|   t  |   FUNC|0000000000000008|     |.text"
+        "\t././src/erts/emulator/x86_64-pc-linux-musl/opt/emu/preload.c:1\n"
+        "older                |0000000000700008|   t  |   FUNC|0000000000000008|     |.text"
+        "\t././src/erts/emulator/x86_64-pc-linux-musl/preload.c:1\n"
         "memcpy              |0000000000600000|   T  |   FUNC|0000000000000040|     |.text\n"
         "no_size             |0000000000600100|   T  | NOTYPE|                |     |.text\n",
     ?assertEqual(#{<<"erts/emulator/beam/emu/beam_emu.c">> => 16#ee38,
                    <<"erts/emulator/pcre/pcre2_ucd.c">> => 16#110,
+                   <<"erts/emulator/generated/preload.c">> => 16#10,
                    <<"launcher/main.c">> => 16#20,
                    <<"(C library and assembler)">> => 16#40},
                  whittle_measure_otp_bytes:objects(Text)).
