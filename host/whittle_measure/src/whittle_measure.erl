@@ -15,6 +15,7 @@
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
                 | {no_values, file:filename()}
+                | whittle_measure_otp:reason()
                 | {different_studies, file:filename(), file:filename()}
                 | {no_charts, unicode:chardata()}.
 
@@ -180,6 +181,12 @@ format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= 
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->
     whittle_measure_samples:format_error(Error);
+format_error(Error) when element(1, Error) =:= no_otp; element(1, Error) =:= nothing_left;
+                         element(1, Error) =:= no_given; element(1, Error) =:= no_objects;
+                         element(1, Error) =:= no_run; element(1, Error) =:= nothing_to_resume;
+                         element(1, Error) =:= no_store; element(1, Error) =:= other_format;
+                         element(1, Error) =:= damaged_run ->
+    whittle_measure_otp:format_error(Error);
 format_error(Error) -> whittle_measure_study:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
