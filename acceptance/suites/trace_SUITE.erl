@@ -198,7 +198,7 @@ no_command(Config) ->
              {2, [], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["-o", "x", "--"], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
-             {2, ["-o"], "--out needs a value; see `whittle help trace'"}]],
+             {2, ["-o"], "-o needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).
 
 %% The message comes before the command runs.
