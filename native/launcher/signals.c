@@ -113,6 +113,11 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
 
     if (on_interrupt == INTERRUPT_BREAKS || act == NULL)
         return REAL(sigaction)(signal, act, old);
+    if (on_interrupt == INTERRUPT_ENDS && (signal == SIGINT || signal == SIGTERM)) {
+        own = *act;
+        own.sa_handler = SIG_DFL;
+        return REAL(sigaction)(signal, &own, old);
+    }
     if (find_kept(signal) != NULL)
         return take_kept(find_kept(signal), act, old);
     if (signal == SIGINT && handles(act)) {

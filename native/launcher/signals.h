@@ -6,6 +6,7 @@
 enum signals_interrupt {
     INTERRUPT_BREAKS,    /* opens ERTS's menu */
     INTERRUPT_STOPS,     /* acts as SIGTERM, with exit code 130; a second one ends at once */
+    INTERRUPT_ENDS,      /* ends the process at once, and so does SIGTERM */
     INTERRUPT_IS_IGNORED /* none: a shell reads Ctrl-C from the terminal */
 };
 
