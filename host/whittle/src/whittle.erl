@@ -44,7 +44,7 @@ start() ->
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),
-            Text = "this is a bug in whittle; please report it",
+            Text = "this is a bug in Whittle; please report it",
             data(Json, whittle_failure:mistake(Text)),
             finish(1, standard_error, ["whittle: ", Text, ": ",
                                        io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])

@@ -11,7 +11,8 @@ command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
       help => "run a study, which measures the cost of build options and VM settings "
-              "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'",
+              "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
+              "`compare DIR DIR'",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,
@@ -121,6 +122,8 @@ reported(Dir, Values) ->
        fun({#{page := Page} = Report, Pictures}) ->
                {ok, #{text => [[[whittle_table:text(Table), [[Note, $\n] || Note <- Notes], $\n]
                                 || {Table, Notes} <- whittle_measure:tables(Report)],
+                               [[whittle_table:text(Titles), $\n]
+                                || [_ | _] = Titles <- [whittle_measure:titles(Report)]],
                                noise(Report), "the page: ", Page, "\n",
                                [["a picture: ", File, "\n"] || File <- Pictures]],
                       json => whittle_measure:json(Report)}}

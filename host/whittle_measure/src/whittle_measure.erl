@@ -8,10 +8,10 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, report/2, pictures/1, tables/1, compare/2, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, titles/1, compare/2, json/1]).
 -export([format_error/1, details/1, code/1]).
 
--export_type([reason/0, report/0, front/0]).
+-export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
                 | {different_studies, file:filename(), file:filename()}
@@ -23,13 +23,8 @@
                     samples := [whittle_measure_samples:sample()],
                     results := whittle_measure_analysis:results(),
                     noise := whittle_measure_analysis:noise(),
-                    front => [front()],                   % of report/2
-                    page => file:filename(),              % of report/1 and report/2
-                    notes => [unicode:chardata()]}.       % of report/1 and report/2
-
-%% A chart that stands before the charts of the responses.
--type front() :: #{title := unicode:chardata(), text := unicode:chardata(),
-                   chart := whittle_json:json()}.
+                    page => file:filename(),              % of report/1
+                    notes => [unicode:chardata()]}.       % of report/1
 
 %% @doc Lists the studies that come with Whittle, with their titles.
 -spec studies() -> [{string(), unicode:chardata()}].
@@ -69,14 +64,9 @@ results(Dir) ->
 %% @doc Computes the results of a directory and writes its page, `page.html'. Without Node.js, or
 %% without the packages of `web/chart', the page has no charts, and a note says so.
 -spec report(file:filename()) -> {ok, report()} | {error, reason()}.
-report(Dir) -> report(Dir, []).
-
-%% @doc Writes the page like {@link report/1}, with charts of the caller's before the others.
--spec report(file:filename(), [front()]) -> {ok, report()} | {error, reason()}.
-report(Dir, Front) ->
+report(Dir) ->
     case results(Dir) of
-        {ok, Results} ->
-            Report = Results#{front => Front},
+        {ok, Report} ->
             Charts = whittle_measure_page:charts(Report),
             {Drawings, Notes} = case whittle_measure_draw:svg(Charts) of
                                     {ok, Svgs} -> {Svgs, []};
@@ -117,6 +107,10 @@ tables(#{results := Results, study := #{references := References}}) ->
     [{whittle_measure_table:rows(Result, References),
       whittle_measure_table:notes(Result, References)} || Result <- Results].
 
+%% @doc Returns the titles of factors and levels as a table, or `[]' if the study has none.
+-spec titles(report()) -> [[unicode:chardata()]].
+titles(#{study := Study}) -> whittle_measure_table:titles(Study).
+
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides.
 -spec compare(file:filename(), file:filename()) ->
@@ -150,7 +144,8 @@ format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({bad_request, Name, Request}) ->
     io_lib:format("a request of the program ~ts has an option that no build knows, or lacks one "
-                  "that it needs: ~0tP: correct the study (docs/measure.md)", [Name, Request, 20]);
+                  "that it needs: ~0tP: correct the study (docs/measure.md of Whittle's source)",
+                  [Name, Request, 20]);
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
      "applications of the program, or remove the runner `stock' from the study"];

@@ -7,13 +7,13 @@
 %% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
 -spec charts(whittle_measure:report()) -> [whittle_json:json()].
 charts(Report) ->
-    [Chart || #{chart := Chart} <- maps:get(front, Report, [])]
+    [Chart || #{chart := Chart} <- front(Report)]
         ++ [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
 
 %% @doc Names a PNG file for each chart of {@link charts/1}.
 -spec chart_names(whittle_measure:report()) -> [file:filename()].
 chart_names(Report) ->
-    Front = [Chart || #{chart := Chart} <- maps:get(front, Report, [])],
+    Front = front(Report),
     ["front-" ++ integer_to_list(Index) ++ ".png" || Index <- lists:seq(1, length(Front))] ++
     [lists:flatten(io_lib:format("~ts-~ts-~b.png", [Name, Program, Index]))
      || #{result := #{response := #{name := Name}, program := Program}, charts := Charts}
@@ -25,15 +25,18 @@ chart_names(Report) ->
 -spec html(whittle_measure:report(), [unicode:chardata()]) -> iodata().
 html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
     #{study := #{references := References}} = Report,
-    {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, maps:get(front, Report, [])),
+    {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, front(Report)),
     {Sections, _} = lists:mapfoldl(fun(Section, Left) -> section(Section, References, Left) end,
                                    Rest, sections(Report)),
     unicode:characters_to_binary(
       ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
        escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
-       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), Front, Sections,
-       footer(Report), "</main>\n</body>\n</html>\n"]).
+       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), titles(Report),
+       Front, Sections, footer(Report), "</main>\n</body>\n</html>\n"]).
+
+%% The charts of `whittle tune' are in its study.
+front(#{study := Study}) -> maps:get(front, Study, []).
 
 front(#{title := Title, text := Text}, Drawings) ->
     {Own, Rest} = lists:split(min(1, length(Drawings)), Drawings),
@@ -90,6 +93,9 @@ table([Head | Rows]) ->
 cell(Number) when is_integer(Number) -> whittle_number:text(Number);
 cell(Text) -> escaped(Text).
 
+titles(#{study := Study}) ->
+    [table(Titles) || [_ | _] = Titles <- [whittle_measure_table:titles(Study)]].
+
 summary(#{samples := Samples} = Report) ->
     Builds = length(whittle_measure_samples:builds(Samples)),
     [["<p>", integer_to_list(Builds), " builds were measured, once each: what depends on nothing "
@@ -112,9 +118,9 @@ runs(Count, #{study := #{blocks := Blocks, seed := Seed},
                    [100 * (Pace - 1), 100 * Others, 100 * Steal])].
 
 footer(#{study := #{name := Name}, facts := Facts} = Report) ->
-    Command = case Report of
-                  #{front := [_ | _]} -> "whittle ";
-                  _ -> "whittle measure "
+    Command = case front(Report) of
+                  [_ | _] -> "whittle ";
+                  [] -> "whittle measure "
               end,
     Machine = maps:get(<<"machine">>, Facts),
     ["<footer><p>Made by <code>", Command, escaped(Name), "</code>. Raw samples: "

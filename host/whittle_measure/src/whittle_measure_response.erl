@@ -233,14 +233,14 @@ of_ready(_, _, _) -> {error, missing(ready)}.
 
 memory(Field, Fun, Since, #{memory := Memory}) ->
     case [Bytes || {At, #{Field := Bytes}} <- Memory, At >= Since, Bytes > 0] of
-        [] -> {error, "the program ended before whittle read its memory"};
+        [] -> {error, "the program ended before Whittle read its memory"};
         Each -> {ok, Fun(Each)}
     end.
 
 mean(Values) -> lists:sum(Values) / length(Values).
 
 work(Field, #{work := Work}) -> {ok, maps:get(Field, Work)};
-work(_, _) -> {error, "the program ended before whittle read its CPU time and context switches"}.
+work(_, _) -> {error, "the program ended before Whittle read its CPU time and context switches"}.
 
 per_minute({ok, Number}, #{watched := Milliseconds}) -> {ok, Number * 60_000 / Milliseconds};
 per_minute({error, _} = Error, _) -> Error.

@@ -25,7 +25,8 @@
           warmup := non_neg_integer(),            % blocks that run first and are not analyzed
           seed := integer(),
           duration := pos_integer(),              % seconds; programs that do not end stop then
-          references := [cited()]}.
+          references := [cited()],
+          front => [front()]}.                    % a study of `whittle tune' has it; a file not
 
 -type program() ::
         #{name := atom(),
@@ -39,6 +40,10 @@
                                                   % files, instead of building a program
           factors => [atom()],                    % default: all factors of the study
           request => map()}.                      % options of its build, for every cell
+
+%% A chart that stands before the charts of the responses.
+-type front() :: #{title := unicode:chardata(), text := unicode:chardata(),
+                   chart := whittle_json:json()}.
 
 -type factor() :: #{name := atom(), title => unicode:chardata(), levels := [level(), ...]}.
 

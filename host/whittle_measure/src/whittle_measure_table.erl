@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
+-export([rows/2, notes/2, titles/1, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
          varied/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
@@ -35,6 +35,20 @@ notes(Result, All) ->
              Source] || #{source := Source, values := Values, unit := Unit} = Reference
                             <- References, not is_map_key(levels, Reference)]
         ++ unique([Note || #{note := Note} <- References]).
+
+%% @doc Returns the titles of factors and levels as a table with a head, or `[]' if there are none.
+-spec titles(whittle_measure_study:study()) -> [[unicode:chardata()]].
+titles(#{factors := Factors}) ->
+    case lists:append([titled([atom_to_list(Name)], Factor)
+                       ++ [Row || #{name := Level} = Of <- Levels,
+                                  Row <- titled(levels(#{Name => Level}), Of)]
+                       || #{name := Name, levels := Levels} = Factor <- Factors]) of
+        [] -> [];
+        Rows -> [["factor or level", "title"] | Rows]
+    end.
+
+titled(Name, #{title := Title}) -> [[Name, Title]];
+titled(_, _) -> [].
 
 references(#{response := #{name := Response}, program := Program}, All) ->
     [Reference || #{response := OfResponse, program := OfProgram} = Reference <- All,

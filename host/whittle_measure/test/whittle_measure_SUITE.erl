@@ -7,12 +7,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
          checked_before_builds/1, failing/1, no_program/1, bad_studies/1, shipped/1, compared/1,
-         page/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, references,
-     full_disk, every_error_is_one_line].
+     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, titles,
+     references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -276,6 +276,22 @@ page(Config) ->
     ?assertMatch([_], binary:matches(Html, <<"<h2>number of p</h2>">>)),
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
     ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
+
+%% The page and the terminal show the titles of factors and levels.
+titles(Config) ->
+    Level = fun(Name) -> #{name => Name, environment => [{"SIZE", "1"}]} end,
+    {ok, Dir} = measure(#{factors => [#{name => size, title => "the size",
+                                        levels => [(Level(small))#{title => "one < two"},
+                                                   Level(large)]}]}, Config),
+    {ok, #{page := Page} = Report} = whittle_measure:report(Dir),
+    ?assertEqual([["factor or level", "title"], ["size", "the size"],
+                  ["size=small", "one < two"]],
+                 [[chars(Cell) || Cell <- Row] || Row <- whittle_measure:titles(Report)]),
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch({_, _}, binary:match(Html, <<"<td>size=small</td><td>one &lt; two</td>">>)),
+    {ok, Plain} = measure(#{}, "plain", Config),
+    {ok, Untitled} = whittle_measure:report(Plain),
+    ?assertEqual([], whittle_measure:titles(Untitled)).
 
 %% Numbers of another work stand beside the rows that they belong to, and others below the table.
 references(Config) ->

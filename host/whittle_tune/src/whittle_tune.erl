@@ -152,7 +152,7 @@ format_error({make, Reason}) -> whittle_make:format_error(Reason);
 format_error({used, Dir}) ->
     [Dir, " exists: it holds the samples of another search; name another file with -o"];
 format_error({no_settings, Otp}) ->
-    ["whittle knows no settings for OTP ", Otp, ": use OTP 25 or newer"];
+    ["Whittle knows no settings for OTP ", Otp, ": use OTP 25 or newer"];
 format_error({budget_below_code, Ram, Fixed, _}) ->
     ["the program's code and the VM alone take ", whittle_number:text(Fixed), " bytes, more than "
      "the budget of ", whittle_number:text(Ram), ": give a larger --ram, or build with --shake "
@@ -186,13 +186,13 @@ format_error({no_dump, File}) ->
     [File, " does not exist: the program is no Erlang VM, or it handles SIGUSR1 itself; name the "
      "VM or its start script"];
 format_error({account, Pid, Reason}) ->
-    io_lib:format("/proc/~b/smaps cannot be read (~ts): run whittle as the program's user",
+    io_lib:format("/proc/~b/smaps cannot be read (~ts): run `whittle' as the program's user",
                   [Pid, file:format_error(Reason)]);
 format_error({directory, Dir, Reason}) ->
     [Dir, " cannot be written (", file:format_error(Reason),
      "): set TMPDIR to a directory with free space"];
 format_error({no_distribution, Name, Reason}) ->
-    io_lib:format("whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
+    io_lib:format("Whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
                   "name", [Name, Reason]);
 format_error({no_answer, Name}) ->
     [Name, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
@@ -200,7 +200,7 @@ format_error({no_answer, Name}) ->
 format_error({call_failed, Name, Reason}) ->
     io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);
 format_error({no_kernel, Name}) ->
-    ["the file smaps of ", Name, " cannot be read: run whittle as the node's user"];
+    ["the file smaps of ", Name, " cannot be read: run `whittle' as the node's user"];
 format_error({cookie_file, File, Reason}) ->
     [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"];
 format_error({file, File, enospc}) ->

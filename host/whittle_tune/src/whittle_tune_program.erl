@@ -83,10 +83,10 @@ dumping(#{environment := Environment} = Subject, Dump) ->
 
 at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Outcome) ->
     Ready = maps:get(ready, Outcome, infinity),
-    case [{Rss, At} || {At, #{rss := Rss}} <- Memory, At > Ready] of
+    case [{At, Rss} || {At, #{rss := Rss}} <- Memory, At > Ready] of
         [] -> {error, {too_soon, maps:get(ended, Outcome, 0) div 1000}};
         Readings ->
-            {_, At} = lists:max(Readings),
+            At = peak(Readings),
             Settings = maps:merge(maps:with([workload, ready], Options),
                                   #{duration => max(1, (At - Ready) div 1000),
                                     patience => patience(Seconds), interval => ?INTERVAL,
@@ -99,6 +99,12 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
                 {error, Reason} -> {error, {run, Reason}}
             end
     end.
+
+%% The first moment with almost the most memory. The second run may be shorter, so a later moment
+%% could be behind its end.
+peak(Readings) ->
+    Most = lists:max([Rss || {_, Rss} <- Readings]),
+    lists:min([At || {At, Rss} <- Readings, Rss >= 0.99 * Most]).
 
 %% Internal functions: the two accounts
 

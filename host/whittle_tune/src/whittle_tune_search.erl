@@ -152,13 +152,13 @@ work(_) -> none.
 
 %% Internal functions: the parts of the search
 
-search(Account, Seconds, #{settings := Settings} = State0) ->
+search(Account, Seconds, #{settings := Settings, blocks := Blocks} = State0) ->
     Moves = whittle_tune_candidate:moves(Account, Settings),
     References = whittle_tune_candidate:references(Settings),
     Own = whittle_tune_candidate:own(),
     Validation = Seconds * ?VALIDATION,
     whittle_work:steps(
-      [fun(_) -> blocks([Own | Moves], ?MOVE_BLOCKS, State0) end,
+      [fun(_) -> blocks([Own | Moves], min(?MOVE_BLOCKS, Blocks), State0) end,
        fun(#{results := Results, limits := Limits} = State) ->
                Useful = whittle_tune_race:useful(names(Moves), Results, Limits),
                Mixes = mixes(Useful, Moves, Results, Limits),
@@ -177,8 +177,8 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
                Ranked = lists:sublist(whittle_tune_race:best(names(Candidates) -- [own], Results,
                                                              Limits), ?FINAL),
                Final = [Own | [named(Name, Candidates) || Name <- Ranked]] ++ References,
-               Blocks = validation_blocks(length(Final), State),
-               case blocks(Final, Blocks, State#{results := [], phase => validation}) of
+               Last = validation_blocks(length(Final), State),
+               case blocks(Final, Last, State#{results := [], phase => validation}) of
                    {ok, #{results := Validated}} ->
                        Holding = whittle_tune_race:best(Ranked, Validated, Limits),
                        Chosen = hd(Holding ++ [own]),
