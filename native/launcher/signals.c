@@ -128,6 +128,17 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
     return REAL(sigaction)(signal, act, old);
 }
 
+static void ignore(int signal) { (void)signal; }
+
+/* A handler, and not SIG_IGN, because the programs that this one runs would inherit SIG_IGN. */
+void signals_report_large_files(void)
+{
+    struct sigaction own = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+
+    sigemptyset(&own.sa_mask);
+    REAL(sigaction)(SIGXFSZ, &own, NULL);
+}
+
 /* ---- the exit code ---------------------------------------------------------- */
 
 /* The exit code of a program that could not write. It replaces 0. */
