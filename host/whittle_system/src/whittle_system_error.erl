@@ -44,6 +44,7 @@
       | {circular_applications, [app()]}
       | {prebuilt_nif, {path(), app(), [module()]}}
       | {outside_links, [whittle_links:link()]}
+      | {behind_link, {Link :: path(), To :: path(), path(), Reason :: term()}}
       | {native_unused, {path() | none, Name :: text(), module()}}
       | {absent_applications, {[{app(), Vsn :: string()}], path()}}
         %% Modules
@@ -209,6 +210,10 @@ text({outside_links, Links}) ->
     line("symbolic links point outside the input (~ts): replace them with files, or build "
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
+text({behind_link, {Link, To, File, Reason}}) ->
+    line("~ts is a symbolic link out of the input, to ~ts, and ~ts behind it "
+         "~ts: replace the link with the files that the program needs, or remove the link",
+         [Link, To, File, reason(Reason)]);
 text({bad_native, {File, Why}}) ->
     line("~ts: ~ts; correct it: docs/natives.md of Whittle's source describes these files",
          [File, Why]);
@@ -262,6 +267,13 @@ text({no_otp, Lib}) ->
          [Lib]);
 text({bad_boot_file, File}) ->
     line("~ts is not a boot file: run `whittle clean --kind otp --yes', and build again", [File]).
+
+reason(eilseq) -> "has a name that is not UTF-8";
+reason({odd_name, Why}) -> ["has a name that ", Why];
+reason(enoent) -> "is a link without a target";
+reason(eloop) -> "is a link in a loop";
+reason(enotdir) -> "is a file, and only a directory may have this name";
+reason(Reason) -> whittle_file:format_error(Reason).
 
 outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
 outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].

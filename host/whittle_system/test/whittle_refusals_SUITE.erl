@@ -571,7 +571,8 @@ link_loop(Config) ->
     {ok, #{files := Files}} = whittle_system:app(loop, System),
     ?assertEqual([<<"priv/file">>], maps:keys(Files)),
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
-    refused(Dir, unreadable, "back/priv.* is a symbolic link in a loop: remove it").
+    refused(Dir, behind_link, "loop/priv is a symbolic link out of the input, to ../elsewhere, and "
+            ".*back/priv.* behind it is a link in a loop: replace the link with").
 
 %% A file that cannot be packed gives an error instead of being left out silently.
 other_files(Config) ->
@@ -675,7 +676,8 @@ bad_config(Config) ->
     [begin
          made:file(in("rel/releases/1/sys.config", Config), Text),
          {error, {bad_config, {File, Why}}} =
-             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                        #{kind => input}),
          ?assertEqual(<<"sys.config">>, filename:basename(File)),
          ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
          ?assert(one_line({bad_config, {File, Why}}))
@@ -686,7 +688,8 @@ bad_config(Config) ->
                               {"[]. [].", "not one list"}]],
     made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
     {ok, {_, _, Notes}} =
-        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                        #{kind => input}),
     ?assertEqual(["sys.config names further files, which must exist when the program starts: more"],
                  [lists:flatten(Note) || Note <- Notes]).
 
