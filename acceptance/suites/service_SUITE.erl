@@ -69,7 +69,8 @@ evaluation_ends_with_its_asker(Config) ->
     {Port, _} = node(Config, []),
     [begin
          Asker = running:start(proplists:get_value(probe, Config),
-                               ["--whittle-eval", "register(busy, self()), io:put_chars(\"begun\\n\"), "
+                               ["--whittle-eval",
+                                "register(busy, self()), io:put_chars(\"begun\\n\"), "
                                 "receive never -> ok end"], #{env => env(Config)}),
          <<"begun">> = running:line(Asker),
          running:signal(Asker, Signal),
