@@ -9,7 +9,8 @@
          stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
-         no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
+         no_name/1, name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
+         it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
          cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
@@ -174,6 +175,13 @@ other_cookie(Config) ->
 no_name(Config) ->
     {1, Output} = running:run(proplists:get_value(probe, Config), ["--whittle-ping"]),
     ?assertMatch({match, _}, re:run(Output, "runs without a node name")).
+
+%% A name cannot break the line of the error.
+name_with_a_new_line(Config) ->
+    ?assertEqual({2, <<"probe: a\\x{A}b: is not a node name: use letters, digits, _ and -; @HOST "
+                       "may follow\n">>},
+                 running:run(proplists:get_value(probe, Config), ["wait"],
+                             #{env => [{"RELEASE_NODE", "a\nb"}]})).
 
 wrong_words(Config) ->
     [?assertMatch({2, _}, ask(Config, Words))

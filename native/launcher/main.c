@@ -99,8 +99,10 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
                                       : "takes one argument; --whittle-help describes it");
         return flag;
     }
-    fprintf(stderr, "%s: there is no %s; this program has these flags:\n",
-            program_invocation_short_name, argv[1]);
+    say(program_invocation_short_name);
+    say(": there is no ");
+    say(argv[1]);
+    fputs("; this program has these flags:\n", stderr);
     list_own_flags(stderr);
     exit(EXIT_MISUSED);
 }
