@@ -460,9 +460,9 @@ nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so Whittle did not write "
                       "", File, ": the "
                       "command started no Erlang VM that Whittle can record, or the VM ended at "
-                      "once; name a command that starts a VM of OTP ", release(Erl),
-                      " or newer, or a program built without --shake "
-                      "(docs/recordings.md of Whittle's source has the rules)\n"]).
+                      "once; give a command that starts a VM of OTP ", release(Erl),
+                      " or newer, or an executable that Whittle built without --shake "
+                      "(docs/recordings.md of Whittle's source describes both)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

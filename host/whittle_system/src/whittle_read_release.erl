@@ -99,7 +99,9 @@ rel(Place) ->
                                                    "string"}}),
                     plain_names([{"the release's name", Name}, {"the release's version", Vsn},
                                  {"the version of ERTS", Erts}], File),
-                    {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
+                    Listed = [rel_app(App, File) || App <- Apps],
+                    ok = listed_once([App || {App, _, _} <- Listed], File),
+                    {{Name, Vsn}, Erts, Listed};
                 {ok, _} -> fail({bad_rel_file, {File, "is not a release term"}});
                 {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
@@ -107,6 +109,13 @@ rel(Place) ->
         Several ->
             Names = [filename:basename(File) || File <- Several],
             fail({bad_rel_file, {Place, ["holds several .rel files: ", lists:join(", ", Names)]}})
+    end.
+
+listed_once(Names, File) ->
+    case Names -- lists:usort(Names) of
+        [] -> ok;
+        [Twice | _] ->
+            fail({bad_rel_file, {File, ["lists the application ", atom_to_list(Twice), " twice"]}})
     end.
 
 rel_app(App, File) ->
@@ -118,8 +127,12 @@ rel_app(App, File) ->
             {N, V, T, _Included} -> {N, V, T};
             _ -> {none, none, none}
         end,
-    is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
+    is_atom(Name) andalso io_lib:char_list(Vsn) orelse
         fail({bad_rel_file, {File, "lists a term that is not an application"}}),
+    lists:member(Type, [permanent, transient, temporary, load, none]) orelse
+        fail({bad_rel_file, {File, io_lib:format("gives the application ~ts the start type ~0tp; "
+                                                 "the types are permanent, transient, temporary, "
+                                                 "load and none", [Name, Type])}}),
     plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 

@@ -198,9 +198,13 @@ text({unsupported_application, {Name, Askers, Why}}) ->
 text({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that no output can contain "
          "(~ts): ~ts", [Name, askers(Askers), list(Paths), remedy(Name, Askers)]);
+text({circular_applications, [Name]}) ->
+    line("application ~ts lists itself as an application that it needs: remove it from the list "
+         "`applications' in its own .app file", [Name]);
 text({circular_applications, Circle}) ->
-    line("applications need each other in a cycle (~ts): break the cycle, by removing one of them "
-         "from the list `applications' in another one's .app file", [list(Circle)]);
+    line("applications need each other in a cycle (~ts): break the cycle: remove one of them "
+         "from the list `applications' in the .app file of the one before it, or rename yours if "
+         "OTP has an application of its name", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
          "VM cannot load shared objects: describe its sources with --native (docs/natives.md of "
@@ -215,7 +219,7 @@ text({behind_link, {Link, To, File, Reason}}) ->
          "~ts: replace the link with the files that the program needs, or remove the link",
          [Link, To, File, reason(Reason)]);
 text({bad_native, {File, Why}}) ->
-    line("~ts: ~ts; correct it: docs/natives.md of Whittle's source describes these files",
+    line("~ts: ~ts; correct this file (docs/natives.md of Whittle's source describes its format)",
          [File, Why]);
 text({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which should load ~ts: use {module, NAME} to "
