@@ -289,12 +289,20 @@ archive({twice, Path}) -> ["holds the path ", Path, " twice"];
 archive({file_and_directory, Path}) -> ["holds ", Path, " as a file and as a directory"].
 
 line(Format, Arguments) ->
-    io_lib:format(Format, Arguments).
+    io_lib:format(Format, [shown(Argument) || Argument <- Arguments]).
 
 list(Things) ->
     lists:join(", ", [if is_integer(Thing) -> integer_to_list(Thing);
-                         true -> io_lib:format("~ts", [Thing])
+                         true -> io_lib:format("~ts", [shown(Thing)])
                       end || Thing <- Things]).
+
+%% Quotes a name with a blank, so that a reader sees where it ends.
+shown(Name) when is_atom(Name) ->
+    case string:lexemes(atom_to_list(Name), " ") of
+        [_, _ | _] -> io_lib:format("~tp", [Name]);
+        _ -> Name
+    end;
+shown(Other) -> Other.
 
 %% Finds the reason why an application is missing.
 lack(Name) ->

@@ -283,6 +283,9 @@ circular(Config) ->
     refused(Own, circular_applications,
             "^application own lists itself as an application that it needs: remove it from the "
             "list `applications' in its own .app file$"),
+    %% A name with a blank has quotes.
+    Blank = made:app(in("a b", Config), 'a b', [{applications, [kernel, 'a b']}], []),
+    refused(Blank, circular_applications, "^application 'a b' lists itself"),
     Kernel = made:app(in("kernel", Config), kernel, [{applications, [stdlib]}], []),
     refused(Kernel, circular_applications, "rename yours if OTP has an application of its name$").
 
