@@ -261,7 +261,7 @@ tell(Event, #{request := #{tell := Tell}}) ->
 
 %% Internal functions: the steps, in their order
 
-check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []))).
+check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_options(Build))).
 
 vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.

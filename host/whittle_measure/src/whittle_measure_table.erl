@@ -102,14 +102,36 @@ levels(Levels) ->
     lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                       || {Name, Level} <- lists:sort(maps:to_list(Levels))]).
 
-%% @doc Removes the levels that all rows have in common, as a study with `--only' has them.
+%% @doc Shortens the levels of rows, for tables and charts. It removes those that all rows have in
+%% common, as a study with `--only' has them. Of a factor that varies alone it removes the level of
+%% the baseline, except in the row of the baseline itself if nothing else would stay there.
 -spec varied([whittle_measure_analysis:row()]) -> [whittle_measure_analysis:row()].
 varied([_] = Rows) -> Rows;
 varied([#{levels := First} | _] = Rows) ->
     Common = [Name || {Name, Level} <- maps:to_list(First),
                       lists:all(fun(#{levels := Levels}) -> maps:get(Name, Levels) =:= Level end,
                                 Rows)],
-    [Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row <- Rows].
+    without_alone([Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row
+                                                                       <- Rows]).
+
+without_alone(Rows) ->
+    case [Levels || #{levels := Levels, ratio := baseline} <- Rows] of
+        [Base] ->
+            Alone = [{Name, Level} || {Name, Level} <- maps:to_list(Base),
+                                      lists:all(fun(#{levels := Levels}) ->
+                                                        is_alone(Name, Levels, Base)
+                                                end, Rows)],
+            [Row#{levels := short(Levels, maps:to_list(Levels) -- Alone)}
+             || #{levels := Levels} = Row <- Rows];
+        [] -> Rows
+    end.
+
+is_alone(Name, Levels, Base) ->
+    maps:get(Name, Levels) =:= maps:get(Name, Base)
+        orelse maps:remove(Name, Levels) =:= maps:remove(Name, Base).
+
+short(Levels, []) -> Levels;
+short(_, Kept) -> maps:from_list(Kept).
 
 effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                                                    || {Name, Level} <- Of])].

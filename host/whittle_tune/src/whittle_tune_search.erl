@@ -22,7 +22,7 @@
           run := whittle_tune_program:options(),
           tell => fun((event()) -> term())}.
 
--type event() :: {account, whittle_tune_account:account()}
+-type event() :: {account, whittle_measure_account:account()}
                | {run, atom(), atom(), {left, integer()}}
                | {failed, atom(), unicode:chardata()}
                | {out, atom(), whittle_tune_race:why()}.
@@ -30,7 +30,7 @@
 %% `holds' is false if no candidate but the program's own settings holds the limits in the
 %% validation, or if these do not hold them either.
 -type found() ::
-        #{account := whittle_tune_account:account(),
+        #{account := whittle_measure_account:account(),
           settings := [whittle_tune_settings:setting()],
           candidates := [whittle_tune_candidate:candidate()],
           results := [whittle_tune_race:result()],     % of the search
@@ -41,7 +41,8 @@
 
 -type error() :: whittle_tune_program:error() | whittle_tune_settings:error()
                | whittle_measure_samples:error()
-               | {budget_below_code, pos_integer(), pos_integer(), whittle_tune_account:account()}
+               | {budget_below_code, pos_integer(), pos_integer(),
+                  whittle_measure_account:account()}
                | {short_work, pos_integer()}
                | {short_time, pos_integer(), pos_integer()}
                | {fails_without, unicode:chardata()}.
@@ -133,7 +134,7 @@ first(Subject, RunOptions) ->
 
 %% No setting makes the VM's files, its code, the atoms and the literals smaller.
 fits({Account, Outcome} = First, #{ram := Ram}) ->
-    Fixed = whittle_tune_account:fixed(Account),
+    Fixed = whittle_measure_account:fixed(Account),
     Time = case work(Outcome) of
                none -> infinity;
                Key -> maps:get(Key, Outcome) / 1000
