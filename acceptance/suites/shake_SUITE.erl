@@ -333,6 +333,8 @@ costs_of_dynamic_calls(Config) ->
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
+                                    "\"closed_by\":\"--data none rules them out; remove costly\"")),
+    ?assertMatch({match, _}, re:run(Build(["--data", "lists:sum/1"]),
                                     "\"closed_by\":\"--data declares them; remove costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.

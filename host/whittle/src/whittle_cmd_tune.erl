@@ -38,7 +38,8 @@ command() ->
                             "line)"},
                   #{name => seconds, long => "seconds", value => "N",
                     help => "run the program for N seconds in each run, or its workload for at "
-                            "most N seconds (default: 10; 600 with --workload)"},
+                            "most N seconds (default: 10; 600 with --workload); before, the "
+                            "program has N seconds to get ready, but at least 60"},
                   whittle_command_line:json()]}.
 
 %% @doc Searches settings for a program, or explains a program or a node.
@@ -67,7 +68,7 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
-       fun(Options) -> amount(blocks, fun number/1, "a whole number", Values, Options) end,
+       fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
        fun(Options) -> checked(Out, Options) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->

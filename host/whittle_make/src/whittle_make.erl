@@ -297,12 +297,13 @@ check_given_output(Build) -> {ok, Build}.
 
 %% A build of a missing OTP takes minutes; an existing one takes a moment to read.
 check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
-check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
+check_needs(#{request := #{input := Input, otp := Release, add := Add,
+                           outside_links := Links}} = Build) ->
     case whittle_runtime:has_otp(Release, runtime_options(Build)) of
         false ->
             steps([fun(_) -> in(system, whittle_read:check_needs(
                                           Input, #{libs => libs(Build), add => Add,
-                                                   otp => Release})) end,
+                                                   outside_links => Links, otp => Release})) end,
                    fun(_) -> {ok, Build} end]);
         true ->
             {ok, Build}

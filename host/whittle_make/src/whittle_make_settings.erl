@@ -72,7 +72,7 @@ add(#{flags := Flags, environment := Environment}, System) ->
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({unreadable, {settings, File, Reason}}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): name a file of `whittle tune' with "
+    [File, $\s, whittle_file:format_error(Reason), ": name a file of `whittle tune' with "
      "--settings"];
 format_error({bad_settings, {File, Line}}) ->
     [File, ": ", Line, ": name a file of `whittle tune' with --settings"].

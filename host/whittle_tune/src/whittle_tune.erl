@@ -167,9 +167,12 @@ format_error({fails_without, Line}) ->
     ["the program fails with its own settings: ", Line, ": correct the program or its arguments"];
 format_error({no_program, Path}) when is_list(Path) ->
     [Path, " is neither a program nor an input of `whittle build': correct the path"];
-format_error({run, {not_ready, _, _} = Reason}) ->
-    [whittle_measure_observe:format_error(Reason), ": give --ready with a regular expression that "
-     "matches a line of the program, or a larger --seconds"];
+format_error({run, {not_ready, Milliseconds, Output}}) ->
+    Seconds = Milliseconds div 1000,
+    io_lib:format("the program was not ready after ~b s (~ts): give --ready with a regular "
+                  "expression that matches a line of the program; if the program needs more "
+                  "time to get ready, give --seconds a number above ~b",
+                  [Seconds, whittle_measure_observe:last(Output), Seconds]);
 format_error({run, {workload_failed, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": correct the command of --workload"];
 format_error({run, {workload_endless, _, _} = Reason}) ->
@@ -191,7 +194,10 @@ format_error({no_distribution, Name, Reason}) ->
     io_lib:format("Whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
                   "name", [Name, Reason]);
 format_error({no_answer, Name}) ->
-    [Name, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
+    [case lists:member($@, Name) of
+         true -> Name;
+         false -> [Name, " (without @HOST this is a node of this machine)"]
+     end, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
      "WHITTLE_COOKIE_FILE as for the node)"];
 format_error({call_failed, Name, Reason}) ->
     io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);

@@ -5,10 +5,10 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([searched/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
-         fails_without/1, full_disk/1, every_error_is_one_line/1]).
+         fails_without/1, full_disk/1, one_run/1, every_error_is_one_line/1]).
 
 all() -> [searched, used_directory, budget_below_code, short_work, short_time, fails_without,
-          full_disk, every_error_is_one_line].
+          full_disk, one_run, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a search", atom_to_list(Case)]),
@@ -88,6 +88,20 @@ full_disk(_) ->
     ?assertEqual({error, {file, "/dev/full", enospc}},
                  whittle_tune_report:write("/dev/full", "program",
                                            #{best => own, candidates => [], settings => []})).
+
+%% An interval needs two runs.
+one_run(_) ->
+    Results = [#{block => Block, name => own, peak => 1000 + Block, time => 10, cpu => 1}
+               || Block <- [1, 2]],
+    Interval = fun(Runs) ->
+                       [[_, [_, _, _, Shown | _]] | _] =
+                           whittle_tune_report:tables(
+                             #{validation => lists:sublist(Results, Runs), validated => [own],
+                               best => own, results => [], candidates => [], settings => []}),
+                       lists:flatten(Shown)
+               end,
+    ?assertEqual("-", Interval(1)),
+    ?assertEqual("1.000 to 1.000", Interval(2)).
 
 every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})

@@ -7,12 +7,12 @@
 -export([reconciled/1, known_memory/1, words_of_the_program/1,
          peak_of_a_short_program/1, with_workload/1, too_soon/1,
          no_vm/1, failing_workload/1, endless_workload/1, program_ends_first/1,
-         every_error_is_one_line/1, json/1]).
+         not_ready/1, no_answer/1, every_error_is_one_line/1, json/1]).
 
 all() ->
     [reconciled, known_memory, words_of_the_program, peak_of_a_short_program, with_workload,
      too_soon, no_vm, failing_workload, endless_workload, program_ends_first,
-     every_error_is_one_line, json].
+     not_ready, no_answer, every_error_is_one_line, json].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a tuned program",
@@ -104,6 +104,21 @@ program_ends_first(Config) ->
                  of_script("echo ready", #{workload => "exec tail -f /dev/null"}, Config)),
     ?assertMatch({error, {run, {failed, 7, _}}},
                  of_script("echo ready; exit 7", #{workload => "exec tail -f /dev/null"}, Config)).
+
+%% A larger --seconds has an effect only above the time that the program had.
+not_ready(_) ->
+    ?assertEqual(<<"the program was not ready after 60 s (its last line is `b'): give --ready with "
+                   "a regular expression that matches a line of the program; if the program needs "
+                   "more time to get ready, give --seconds a number above 60">>,
+                 iolist_to_binary(whittle_tune:format_error({run, {not_ready, 60_000,
+                                                                   <<"a\nb\n">>}}))).
+
+%% The name of a node may lack its host.
+no_answer(_) ->
+    [?assertEqual(Who ++ " does not answer: it is not running, or it has another cookie (set "
+                  "RELEASE_COOKIE or WHITTLE_COOKIE_FILE as for the node)",
+                  lists:flatten(whittle_tune:format_error({no_answer, Name})))
+     || {Name, Who} <- [{"x@y", "x@y"}, {"x", "x (without @HOST this is a node of this machine)"}]].
 
 every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
