@@ -38,11 +38,15 @@ explained(Config) ->
                     "^resident \\(RSS\\) +[1-9][0-9,]+ +100.0 %$",
                     "^process +bytes +unused$",
                     "^code_server +[1-9]",
-                    "^ETS table +bytes$"]],
+                    "^ETS table +bytes$",
+                    "^change to the code +bytes now +bytes then +measured by$",
+                    "^let the process hibernate: code_server +[1-9]"]],
     ?assertEqual(nomatch, re:run(Output, "is unexplained")),
     {0, Json} = tune(["--explain", relay(Config), "--seconds", "1", "--json"], Config),
-    #{<<"rss">> := Rss, <<"lines">> := Lines} = jiffy:decode(Json, [return_maps]),
-    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])).
+    #{<<"rss">> := Rss, <<"lines">> := Lines, <<"changes">> := #{<<"list">> := [Change | _]}} =
+        jiffy:decode(Json, [return_maps]),
+    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])),
+    ?assertMatch(#{<<"kind">> := <<"hibernate">>, <<"now">> := _, <<"then">> := _}, Change).
 
 %% Whittle builds an application first, and runs a workload beside it.
 explained_application(Config) ->
@@ -55,7 +59,7 @@ node_explained(Config) ->
     {0, Output} = tune(["--explain", "--node", name()], Config),
     [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
      || Pattern <- ["^processes: heaps and stacks +[1-9]", "^resident \\(RSS\\) +[1-9]",
-                    "^net_kernel +[1-9]"]],
+                    "^net_kernel +[1-9]", "a garbage collection on the node$"]],
     ?assertEqual(nomatch, re:run(Output, "is unexplained")),
     ok = running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).

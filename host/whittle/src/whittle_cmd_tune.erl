@@ -150,16 +150,24 @@ tell(_) -> ok.
 explained({ok, Account}) ->
     {ok, #{text => [[[whittle_table:text(Table), $\n]
                      || Table <- [whittle_tune:rows(Account) | whittle_tune:tops(Account)]],
-                    doubt(whittle_tune:unexplained(Account))],
+                    changes(Account), doubt(whittle_tune:unexplained(Account))],
            json => whittle_tune:json(Account)}};
 explained({error, Reason}) -> whittle_failure:tune(Reason).
 
-tuned({ok, #{found := #{best := Best, holds := Holds, detectable := Detectable},
+%% Without a change, the head alone would say nothing.
+changes(Account) ->
+    {Rows, Notes} = whittle_tune:changes(Account),
+    [[[whittle_table:text(Rows), $\n] || [_, _ | _] <- [Rows]],
+     [[Note, $\n] || Note <- Notes]].
+
+tuned({ok, #{found := #{account := Account, best := Best, holds := Holds,
+                        detectable := Detectable},
              out := Out, page := Page, notes := Notes} = Tuned}, Options) ->
     _ = [whittle_progress:note(Note) || Note <- Notes],
     {ok, #{text => [[[whittle_table:text(Table), $\n] || [_, _ | _] = Table
                                                              <- whittle_tune:tables(Tuned)],
-                    verdict(Best, Holds), noise(Detectable, maps:get(slowdown, Options, 0.05)),
+                    changes(Account), verdict(Best, Holds),
+                    noise(Detectable, maps:get(slowdown, Options, 0.05)),
                     "the settings: ", Out, "\nthe page: ", Page, "\n"],
            json => whittle_tune:found_json(Tuned)}};
 tuned({error, Reason}, _) -> whittle_failure:tune(Reason).

@@ -5,7 +5,7 @@
 -module(whittle_tune).
 
 -export([explain/2, explain_node/1]).
--export([rows/1, tops/1, json/1, unexplained/1]).
+-export([rows/1, tops/1, changes/1, json/1, unexplained/1]).
 -export([tune/2, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
 
@@ -125,8 +125,9 @@ tables(#{found := Found}) -> whittle_tune_report:tables(Found).
 
 %% @doc Returns what a search found as data.
 -spec found_json(tuned()) -> whittle_json:json().
-found_json(#{found := Found, out := Out, dir := Dir, page := Page}) ->
-    (whittle_tune_report:json(Found))#{out => unicode:characters_to_binary(Out),
+found_json(#{found := #{account := Account} = Found, out := Out, dir := Dir, page := Page}) ->
+    (whittle_tune_report:json(Found))#{account => json(Account),
+                                       out => unicode:characters_to_binary(Out),
                                        samples => unicode:characters_to_binary(Dir),
                                        page => unicode:characters_to_binary(Page)}.
 
@@ -138,8 +139,17 @@ rows(Account) -> whittle_tune_account:rows(Account).
 -spec tops(account()) -> [[[unicode:chardata() | integer()]]].
 tops(Account) -> whittle_tune_account:tops(Account).
 
+%% @doc Returns the changes to the program's code that would save memory: the rows of a table, the
+%% first of which is its head, and the lines below it.
+-spec changes(account()) -> {[[unicode:chardata() | integer()]], [unicode:chardata()]}.
+changes(#{changes := Changes}) ->
+    {whittle_tune_changes:rows(Changes), whittle_tune_changes:notes(Changes)};
+changes(_) -> {[], []}.
+
 %% @doc Returns an account as data.
 -spec json(account()) -> whittle_json:json().
+json(#{changes := Changes} = Account) ->
+    (whittle_tune_account:json(Account))#{changes => whittle_tune_changes:json(Changes)};
 json(Account) -> whittle_tune_account:json(Account).
 
 %% @doc Returns the part of the resident memory that the account does not explain, from 0 to 1.

@@ -112,7 +112,8 @@ snapshot(Started, Pid, Dump) ->
     ok = wait(Started, Pid, erlang:monotonic_time(millisecond) + ?DUMP_MS),
     case {Kernel, file:read_file(Own)} of
         {{ok, Memory}, {ok, Text}} ->
-            {ok, whittle_tune_account:make(whittle_tune_dump:parse(Text), Memory)};
+            Account = whittle_tune_account:make(whittle_tune_dump:parse(Text), Memory),
+            {ok, Account#{changes => whittle_tune_changes:from_dump(Text)}};
         {{ok, _}, {error, _}} -> {error, {no_dump, Own}};
         {{error, Reason}, _} -> {error, {account, Pid, Reason}}
     end.
