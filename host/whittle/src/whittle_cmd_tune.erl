@@ -24,6 +24,9 @@ command() ->
                   #{name => blocks, long => "blocks", value => "N",
                     help => "run each candidate at most N times in each part of the search "
                             "(default: 10)"},
+                  #{name => record, long => "record",
+                    help => "also record the functions that the workload calls; `build --settings' "
+                            "then makes only these hot (--seen only)"},
                   #{name => explain, long => "explain",
                     help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
@@ -66,7 +69,7 @@ run(#{arguments := [Path]} = Values) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
        fun(Options) -> amount(blocks, fun number/1, "a whole number", Values, Options) end,
-       fun(Options) -> checked(Out, Options) end,
+       fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").

@@ -30,6 +30,8 @@
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
           blocks => pos_integer(),              % see whittle_tune_search:options()
+          record => boolean(),                  % record the functions that the workload calls, for
+                                                % `--seen only'; default: false
           tell => fun((whittle_make:event() | event()) -> term())}.
 
 -type event() :: whittle_tune_search:event().
@@ -87,7 +89,15 @@ tune(Path, #{out := Out} = Options) ->
        fun(_) ->
                whittle_tune_subject:with(
                  Path, Options,
-                 fun(Subject) -> whittle_tune_search:run(Path, Subject, search(Dir, Options)) end)
+                 fun(Subject) ->
+                         Search = search(Dir, Options),
+                         whittle_work:steps(
+                           [fun(_) -> recording(Subject, Search, Options) end,
+                            fun(Recording) ->
+                                    kept(Recording, Out,
+                                         whittle_tune_search:run(Path, Subject, Search))
+                            end])
+                 end)
        end,
        fun(Found) ->
                whittle_work:steps(
@@ -98,6 +108,20 @@ tune(Path, #{out := Out} = Options) ->
                                  notes => Notes}}
                   end])
        end]).
+
+%% The recording comes first: a program that cannot be recorded ends the search before it begins.
+recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:record(Subject, Run);
+recording(_, _, _) -> {ok, none}.
+
+%% The recording lies beside the file of settings, which names it for the build.
+kept(_, _, {error, _} = Error) -> Error;
+kept(none, _, {ok, Found}) -> {ok, Found};
+kept(Bytes, Out, {ok, Found}) ->
+    File = Out ++ ".trace",
+    case file:write_file(File, Bytes) of
+        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
+        {error, Reason} -> {error, {file, File, Reason}}
+    end.
 
 unused(Dir) ->
     case filelib:is_file(Dir) of
@@ -170,6 +194,9 @@ format_error({budget_below_code, Ram, Fixed, _}) ->
 format_error({short_work, Milliseconds}) ->
     io_lib:format("the work took ~b ms, too short to compare: give a workload of a second or more",
                   [Milliseconds]);
+format_error(no_recording) ->
+    "the run recorded no function of the program: name a program built without --shake, or leave "
+        "out --record (docs/recordings.md has the rules)";
 format_error({short_time, Seconds, Needed}) ->
     io_lib:format("~b s are too short for a search with this workload: give --time ~bs, or a "
                   "shorter workload", [Seconds, Needed]);
@@ -234,4 +261,5 @@ details(_) -> [].
 -spec code(reason()) -> atom().
 code({make, Reason}) -> whittle_make:code(Reason);
 code({run, Reason}) -> element(1, Reason);
+code(Reason) when is_atom(Reason) -> Reason;
 code(Reason) -> element(1, Reason).

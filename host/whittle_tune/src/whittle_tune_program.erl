@@ -6,7 +6,7 @@
 %% @hidden
 -module(whittle_tune_program).
 
--export([run/2, explain/2]).
+-export([run/2, explain/2, record/2]).
 
 -export_type([options/0, error/0]).
 
@@ -20,7 +20,8 @@
                | {too_soon, non_neg_integer()}
                | {no_dump, file:filename()}
                | {account, non_neg_integer(), file:posix() | badarg | terminated}
-               | {directory, file:filename(), file:posix() | badarg}.
+               | {directory, file:filename(), file:posix() | badarg}
+               | no_recording.
 
 %% The milliseconds between two readings of memory.
 -define(INTERVAL, 100).
@@ -30,6 +31,8 @@
 -define(DUMP_BYTES, "64000000").
 %% The longest time that the VM takes to write it.
 -define(DUMP_MS, 60_000).
+%% The longest time that a program with a recorder takes to end after SIGTERM.
+-define(END_MS, 10_000).
 
 %% @doc Runs the program once.
 -spec run(whittle_measure_observe:subject(), options()) ->
@@ -46,6 +49,34 @@ run(Subject, #{seconds := Seconds} = Options, Look) ->
     end.
 
 patience(Seconds) -> 1000 * max(Seconds, ?READY).
+
+%% @doc Runs the program once and returns a recording of the functions that it calls.
+-spec record(whittle_measure_observe:subject(), options()) -> {ok, binary()} | {error, error()}.
+record(#{environment := Environment} = Subject, Options) ->
+    case whittle_recording:start() of
+        {ok, Dir} ->
+            try
+                Variables = [{Name, unicode:characters_to_list(Value)}
+                             || {Name, Value} <- whittle_recording:environment(Dir)],
+                case run(Subject#{environment := Variables ++ Environment}, Options, fun ends/1) of
+                    {ok, _} ->
+                        case whittle_recording:bytes(Dir) of
+                            {ok, _} = Ok -> Ok;
+                            empty -> {error, no_recording}
+                        end;
+                    {error, _} = Error -> Error
+                end
+            after whittle_recording:remove(Dir)
+            end;
+        {error, {Dir, Reason}} -> {error, {directory, Dir, Reason}}
+    end.
+
+%% The VM writes the last part of its recording when it ends in order.
+ends(Started) ->
+    Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
+    signal("TERM", Pid),
+    ok = wait(Started, Pid, erlang:monotonic_time(millisecond) + ?END_MS),
+    #{}.
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
 %% program ends by itself, it runs a second time, up to the moment at which it had the most memory.
