@@ -13,8 +13,8 @@
 %% Options of the build. The path of the recording begins at the file of settings.
 -type build() :: #{evidence_file := file:filename(), seen := keep | only}.
 
--type error() :: {bad_settings, file:filename(), unicode:chardata()}
-               | {unreadable_settings, file:filename(), file:posix() | badarg}.
+-type error() :: {bad_settings, {file:filename(), unicode:chardata()}}
+               | {unreadable, {settings, file:filename(), file:posix() | badarg}}.
 
 %% @doc Reads a file of settings: one map with the keys `flags' and `environment', perhaps `build',
 %% and any others.
@@ -22,8 +22,8 @@
 read(File) ->
     case whittle_file:text(File) of
         {ok, Bytes} -> checked(File, whittle_term:parse(Bytes));
-        {error, Reason} when is_atom(Reason) -> {error, {unreadable_settings, File, Reason}};
-        {error, Line} -> {error, {bad_settings, File, Line}}
+        {error, Reason} when is_atom(Reason) -> {error, {unreadable, {settings, File, Reason}}};
+        {error, Line} -> {error, {bad_settings, {File, Line}}}
     end.
 
 checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
@@ -34,13 +34,14 @@ checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
         [] -> with_build(File, maps:get(build, Map, none),
                          #{flags => Flags, environment => Environment});
         [First | _] ->
-            {error, {bad_settings, File,
-                     io_lib:format("~0tP is neither a flag of the emulator (+P) or its value, nor "
-                                   "a variable of the VM", [First, 8])}}
+            {error, {bad_settings,
+                     {File,
+                      io_lib:format("~0tP is neither a flag of the emulator (+P) or its value, nor "
+                                    "a variable of the VM", [First, 8])}}}
     end;
 checked(File, {ok, _}) ->
-    {error, {bad_settings, File, "it must hold one map with the keys flags and environment"}};
-checked(File, {error, Line}) -> {error, {bad_settings, File, Line}}.
+    {error, {bad_settings, {File, "it must hold one map with the keys flags and environment"}}};
+checked(File, {error, Line}) -> {error, {bad_settings, {File, Line}}}.
 
 with_build(_, none, Settings) -> {ok, Settings};
 with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
@@ -90,8 +91,8 @@ shake(#{build := Build}, Shake) ->
                           [Unit, File, Seen])]};
 shake(_, Shake) -> {Shake, []}.
 
-%% @doc Adds the settings to a system, and a note to its ledger. They stand behind the emulator's flags of the program, so
-%% they win, and before `-extra', which ends the flags.
+%% @doc Adds the settings to a system, and a note to its ledger. They stand behind the emulator's
+%% flags of the program, so they win, and before `-extra', which ends the flags.
 -spec add(settings(), whittle_system:system()) -> whittle_system:system().
 add(#{flags := Flags, environment := Environment}, System) ->
     #{bytes := Before} = File = maps:get(<<"vm.args">>, whittle_system:files(System),
@@ -113,8 +114,8 @@ noted(Words, System) ->
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
-format_error({unreadable_settings, File, Reason}) ->
+format_error({unreadable, {settings, File, Reason}}) ->
     [File, " cannot be read (", file:format_error(Reason), "): name a file of `whittle tune' with "
      "--settings"];
-format_error({bad_settings, File, Line}) ->
+format_error({bad_settings, {File, Line}}) ->
     [File, ": ", Line, ": name a file of `whittle tune' with --settings"].
