@@ -5,10 +5,12 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
-         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, interrupted/1]).
+         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, recorded/1,
+         bad_recordings/1, emulated_program/1, interrupted/1]).
 
 all() -> [explained, explained_application, node_explained, other_cookie, no_node,
-          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built].
+          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built, recorded,
+          bad_recordings, emulated_program].
 
 %% The relay has nothing that answers calls of other nodes but `rex'.
 init_per_suite(Config) ->
@@ -154,6 +156,60 @@ built(Config) ->
                  running:whittle(["build", Script, "-o", in("limits", Config), "--settings",
                                   "/nowhere"])).
 
+%% A build with the recording that the file of settings names: the function that the run did not call
+%% is cold, and the ledger says why.
+recorded(Config) ->
+    Hello = running:build(running:example("hello"), in("hello", Config)),
+    Settings = with_recording("recorded.settings", Hello, Config),
+    {0, Output} = running:whittle(["build", running:example("hello"), "-o", in("seen", Config),
+                                   "--settings", Settings]),
+    ?assertMatch({match, _},
+                 re:run(Output, "^note: --settings shakes functions with the recording "
+                        "\\S+/recorded.settings.trace \\(--seen only\\)$", [multiline])).
+
+%% A recording that is missing, damaged, or of another program ends the build with one line.
+bad_recordings(Config) ->
+    Other = in("other.escript", Config),
+    ok = file:write_file(Other, "#!/usr/bin/env escript\n-module(other).\n-export([main/1]).\n"
+                         "main(_) -> io:put_chars(\"other\\n\").\n"),
+    Settings = with_recording("other.settings", running:build(Other, in("other", Config)), Config),
+    Trace = Settings ++ ".trace",
+    Build = fun() -> running:whittle(["build", running:example("hello"), "-o", in("no", Config),
+                                      "--settings", Settings]) end,
+    Line = fun(Pattern) ->
+                   {1, Output} = Build(),
+                   ?assertMatch({Output, {match, _}},
+                                {Output, re:run(Output, ["^whittle: \\S+/other.settings", Pattern,
+                                                         "[^\n]*\n$"])})
+           end,
+    {1, Refused} = Build(),
+    ?assertMatch({match, _},
+                 re:run(Refused, "whittle: the recording is of another program \\(module other\\), "
+                        "and this build is of hello: [^\n]*\n$")),
+    ok = file:write_file(Trace, "no recording"),
+    Line(".trace is not a recording"),
+    ok = file:delete(Trace),
+    Line(": its recording \\S+/other.settings.trace cannot be read .*, and must lie beside it: ").
+
+%% The account of a program for another processor is that of the program, not of its emulator.
+emulated_program(Config) ->
+    [Target] = [Each || #{name := "armv7"} = Each <- whittle_runtime:targets()],
+    case emulated:lacks(Target) of
+        none ->
+            Program = filename:join(code:priv_dir(whittle_measure), "programs/waiting"),
+            Waiting = running:build(Program, in("waiting", Config), ["--target", "armv7"]),
+            {0, Json} = tune(["--explain", Waiting, "--seconds", "1", "--json"], Config),
+            #{<<"rss">> := Rss, <<"lines">> := Lines} = jiffy:decode(Json, [return_maps]),
+            Bytes = fun(Name) -> hd([Number || #{<<"name">> := Of, <<"bytes">> := Number} <- Lines,
+                                               Of =:= Name]) end,
+            %% qemu alone takes 25 MB.
+            ?assert(Rss < 20_000_000, Rss),
+            ?assertEqual(Rss, lists:sum([Number || #{<<"bytes">> := Number} <- Lines])),
+            ?assert(Bytes(<<"the VM's program">>) > 1_000_000),
+            ?assert(Bytes(<<"processes: heaps and stacks">>) > 50_000);
+        Lack -> {skip, Lack}
+    end.
+
 %% Ctrl-C ends a search at once, and the samples are there. The program says that a run begins, in a
 %% pipe.
 interrupted(Config) ->
@@ -174,6 +230,14 @@ interrupted(Config) ->
 %% Internal functions
 
 in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+%% A file of settings as a search with --record writes it, for a program that it ran.
+with_recording(Name, Program, Config) ->
+    Settings = in(Name, Config),
+    ok = file:write_file(Settings, ["#{flags => [], environment => [], build => #{evidence => \"",
+                                    Name, ".trace\", seen => only}}.\n"]),
+    {0, _} = running:whittle(["trace", "-o", Settings ++ ".trace", "--", Program]),
+    Settings.
 
 working(Config) -> program("working", "", Config).
 

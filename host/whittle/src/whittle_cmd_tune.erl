@@ -79,7 +79,7 @@ run(_) ->
 %% Internal functions: options
 
 %% The options that only a search heeds, and those that only a run of the program heeds.
-for_search() -> [out, ram, slowdown, time, blocks].
+for_search() -> [out, ram, slowdown, time, blocks, record].
 
 for_run() -> [workload, words, ready, seconds].
 

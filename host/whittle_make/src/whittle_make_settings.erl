@@ -49,12 +49,18 @@ with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
     case is_list(Name) andalso Name =/= [] andalso io_lib:char_list(Name) of
         true ->
             Path = filename:join(filename:dirname(File), Name),
-            {ok, Settings#{build => #{evidence_file => Path, seen => Seen}}};
-        false -> {error, {bad_settings, File, "evidence is not the name of a file"}}
+            case file:read_file_info(Path) of
+                {ok, _} -> {ok, Settings#{build => #{evidence_file => Path, seen => Seen}}};
+                {error, Reason} ->
+                    {error, {bad_settings,
+                             {File, ["its recording ", Path, " cannot be read (",
+                                     file:format_error(Reason), "), and must lie beside it"]}}}
+            end;
+        false -> {error, {bad_settings, {File, "evidence is not the name of a file"}}}
     end;
 with_build(File, _, _) ->
-    {error, {bad_settings, File, "build is not a map with the keys evidence and seen (keep or "
-                                 "only)"}}.
+    {error, {bad_settings, {File, "build is not a map with the keys evidence and seen (keep or "
+                                  "only)"}}}.
 
 %% A flag with `-' is for init or the program: it could set a cookie, or end the list of flags.
 is_flag(Word) -> is_word(Word) andalso hd(Word) =/= $-.

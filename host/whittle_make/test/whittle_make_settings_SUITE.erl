@@ -42,9 +42,10 @@ no_flags(Config) ->
 %% The recording lies beside the file of settings. What the command says wins, and a note tells what
 %% the build uses.
 build_options(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "a run.trace"),
+    ok = file:write_file(File, "recorded"),
     {ok, Settings} = read("#{flags => [], environment => [],\n"
                           "  build => #{evidence => \"a run.trace\", seen => only}}.\n", Config),
-    File = filename:join(proplists:get_value(priv_dir, Config), "a run.trace"),
     Shake = fun(Given) -> whittle_make_settings:shake(Settings, Given) end,
     {#{unit := functions, evidence_file := File, seen := only}, [Used]} = Shake(none),
     ?assertMatch({_, _}, binary:match(iolist_to_binary(Used), <<"a run.trace (--seen only)">>)),
@@ -79,6 +80,10 @@ bad_files(Config) ->
                  "#{flags => [], environment => [], build => #{seen => only}}.",
                  "#{flags => [], environment => [], build => #{evidence => \"\", seen => only}}.",
                  "#{flags => [], environment => [], build => #{evidence => \"x\", seen => all}}.",
+                 "#{flags => [], environment => [],\n"
+                 "  build => #{evidence => \"absent.trace\", seen => only}}.",
+                 "#{flags => [], environment => [],\n"
+                 "  build => #{evidence => \"x\", seen => only, unit => modules}}.",
                  "#{flags => [], environment => [\"A=b\"]}.",
                  "#{flags => [], environment => [{\"A\", \"b\nc\"}]}."]],
     Unreadable = {unreadable, {settings, "/nowhere", enoent}},

@@ -204,6 +204,12 @@ format_error({fails_without, Line}) ->
     ["the program fails with its own settings: ", Line, ": correct the program or its arguments"];
 format_error({no_program, Path}) when is_list(Path) ->
     [Path, " is neither a program nor an input of `whittle build': correct the path"];
+format_error({other_processor, Path}) ->
+    [Path, " is a program for another processor, and no output of Whittle: name a script that "
+     "starts it under its emulator, or look at it on its own machine with --explain --node"];
+format_error({no_emulator, Path, Target, Program}) ->
+    [Path, " is built for ", Target, ", and the emulator ", Program, " is not on the PATH: install "
+     "it (Debian package qemu-user), or look at the program on its board with --explain --node"];
 format_error({run, {not_ready, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": give --ready with a regular expression that "
      "matches a line of the program, or a larger --seconds"];

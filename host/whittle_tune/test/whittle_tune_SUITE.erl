@@ -5,10 +5,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([searched/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
-         fails_without/1, full_disk/1, recorded/1, no_recording/1, every_error_is_one_line/1]).
+         fails_without/1, full_disk/1, recorded/1, no_recording/1, other_processor/1,
+         every_error_is_one_line/1]).
 
 all() -> [searched, used_directory, budget_below_code, short_work, short_time, fails_without,
-          full_disk, recorded, no_recording, every_error_is_one_line].
+          full_disk, recorded, no_recording, other_processor, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a search", atom_to_list(Case)]),
@@ -111,9 +112,18 @@ no_recording(Config) ->
     ?assertEqual({error, no_recording},
                  whittle_tune_program:record(Subject, #{seconds => 1})).
 
+%% An ELF file for another processor that Whittle did not make. Its begin names class, byte order
+%% and processor (MIPS 64).
+other_processor(Config) ->
+    Program = in("foreign", Config),
+    ok = file:write_file(Program, <<16#7f, "ELF", 2, 2, 1, 0:72, 2:16, 8:16, 0:800>>),
+    ok = file:change_mode(Program, 8#755),
+    ?assertEqual({error, {other_processor, Program}}, tune(Program, #{}, Config)).
+
 every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
-     || Error <- [no_recording, {used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}},
+     || Error <- [no_recording, {other_processor, "x"}, {no_emulator, "x", "mips", "qemu-mips"},
+                  {used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}},
                   {short_work, 5}, {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
                   {file, "x", eacces}, {exists, "x"}]].
 
