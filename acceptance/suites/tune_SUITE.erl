@@ -156,8 +156,7 @@ built(Config) ->
                  running:whittle(["build", Script, "-o", in("limits", Config), "--settings",
                                   "/nowhere"])).
 
-%% A build with the recording that the file of settings names: the function that the run did not call
-%% is cold, and the ledger says why.
+%% A build uses the recording that the file of settings names, and says so.
 recorded(Config) ->
     Hello = running:build(running:example("hello"), in("hello", Config)),
     Settings = with_recording("recorded.settings", Hello, Config),

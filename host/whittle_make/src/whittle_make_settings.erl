@@ -1,5 +1,5 @@
-%% @doc Applies the settings that `whittle tune' wrote. It adds their flags to the program's vm.args,
-%% their variables to its environment, and their recording to the options of tree shaking.
+%% @doc Applies the settings that `whittle tune' wrote. It adds their flags to the program's
+%% vm.args, their variables to its environment, and their recording to the options of tree shaking.
 %% @hidden
 -module(whittle_make_settings).
 
