@@ -6,11 +6,11 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
          lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, recorded/1,
-         bad_recordings/1, emulated_program/1, interrupted/1]).
+         bad_recordings/1, emulated_program/1, same_under_emulation/1, interrupted/1]).
 
 all() -> [explained, explained_application, node_explained, other_cookie, no_node,
           lines_of_a_failure, wrong_arguments, interrupted, searched, page, built, recorded,
-          bad_recordings, emulated_program].
+          bad_recordings, emulated_program, same_under_emulation].
 
 %% The relay has nothing that answers calls of other nodes but `rex'.
 init_per_suite(Config) ->
@@ -208,6 +208,27 @@ emulated_program(Config) ->
             ?assert(Bytes(<<"processes: heaps and stacks">>) > 50_000);
         Lack -> {skip, Lack}
     end.
+
+%% One program, with and without an emulator for this processor, has almost the same memory.
+same_under_emulation(Config) ->
+    Default = whittle_runtime:default_target(),
+    [#{triple := Triple}] = [Each || #{name := Name} = Each <- whittle_runtime:targets(),
+                                     Name =:= Default],
+    case os:find_executable("qemu-" ++ hd(string:lexemes(Triple, "-"))) of
+        false -> {skip, "there is no qemu-user"};
+        Emulator ->
+            Script = in("under an emulator", Config),
+            ok = file:write_file(Script, ["#!/bin/sh\nexec env WHITTLE_EMULATOR='", Emulator, "' '",
+                                          Emulator, "' '", relay(Config), "'\n"]),
+            ok = file:change_mode(Script, 8#755),
+            [Here, There] = [rss(Program, Config) || Program <- [relay(Config), Script]],
+            ?assert(abs(Here - There) < Here div 10, {Here, There})
+    end.
+
+rss(Program, Config) ->
+    {0, Json} = tune(["--explain", Program, "--seconds", "2", "--json"], Config),
+    #{<<"rss">> := Rss} = jiffy:decode(Json, [return_maps]),
+    Rss.
 
 %% Ctrl-C ends a search at once, and the samples are there. The program says that a run begins, in a
 %% pipe.

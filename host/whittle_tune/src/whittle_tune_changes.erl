@@ -80,7 +80,7 @@ from_dump(Text) ->
       notes => notes(Hidden, Sections)}.
 
 notes(Hidden, Sections) ->
-    Measure = "To measure these: whittle tune --explain --node NAME",
+    Measure = "To measure these: `whittle tune --explain --node NAME'",
     Tables = [Name || {Name, _} <- Sections, is_section(<<"ets:">>, Name)],
     [io_lib:format("~b of the processes that wait hold functions with variables, which a crash "
                    "dump lacks. ~ts", [length(Hidden), Measure]) || Hidden =/= []]

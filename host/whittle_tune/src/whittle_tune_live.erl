@@ -28,7 +28,7 @@ changes(Call, Procs) ->
     #{changes => whittle_tune_changes:worth(Processes ++ Tables),
       notes => NoProcesses ++ NoTables
           ++ ["A running node does not show the binaries that live for a few of their bytes, its "
-              "atoms and its literals. To measure these: whittle tune --explain PATH"]}.
+              "atoms and its literals. To measure these: `whittle tune --explain PATH'"]}.
 
 tried(Measure, Name) ->
     try {Measure(), []}
