@@ -18,6 +18,8 @@
 %% The longest time that the VM takes to write it, and the longest wait for one of its events.
 -define(DUMP_MS, 60_000).
 -define(WAIT_MS, 100).
+%% The longest time that all threads take to stop on a busy machine.
+-define(STOP_MS, 10_000).
 
 %% @doc Makes the VM of a command write its dump to a file.
 -spec dumping(whittle_measure_observe:subject(), file:filename()) ->
@@ -39,6 +41,7 @@ take(Started, Dump) -> take(Started, Dump, fun(_) -> #{} end).
 take(Started, Dump, Also) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
     ok = signal("STOP", Pid),
+    ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
     Kernel = whittle_measure_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
     ok = signal("CONT", Pid),
@@ -50,6 +53,26 @@ take(Started, Dump, Also) ->
             {ok, maps:merge(Account, Also(Text))};
         {{ok, _}, {error, _}} -> {error, {no_dump, Own}};
         {{error, Reason}, _} -> {error, {account, Pid, Reason}}
+    end.
+
+%% Each thread stops when it runs next, so on a busy machine some still run after the signal. The
+%% kernel does not tell the stack pointer of a thread that runs.
+stopped(Pid, Until) ->
+    case lists:any(fun runs/1, filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/stat"])))
+        andalso erlang:monotonic_time(millisecond) < Until of
+        false -> ok;
+        true ->
+            receive after 1 -> ok end,
+            stopped(Pid, Until)
+    end.
+
+%% The state follows the name of the thread, which is in parentheses (proc(5)).
+runs(File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            <<" ", State, _/binary>> = lists:last(binary:split(Text, <<")">>, [global])),
+            not lists:member(State, "TtZX");
+        {error, _} -> false
     end.
 
 %% The program's own start script may name another file.
