@@ -118,7 +118,8 @@ text(Path, #{best := Best, settings := Settings} = Found) ->
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
     binary(["%% Settings that `whittle tune' found for ", filename:basename(Path), ".\n"
             "%% To use them: whittle build --settings FILE, or write the flags into vm.args.\n",
-            io_lib:format("~tp.~n", [#{flags => Flags, environment => Variables,
+            io_lib:format("~tp.~n", [(maps:with([build], Found))
+                                     #{flags => Flags, environment => Variables,
                                        settings => Values}])]).
 
 %% @doc Returns what a search found as data (docs/json.md).
