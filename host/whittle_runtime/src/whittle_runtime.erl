@@ -13,11 +13,9 @@
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1]).
 %% Sources
--export([given/2, patches_apply/2, source/2]).
+-export([given/2, patches_apply/2, source/2, source_file/3]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
-%% The sources
--export([source_file/3]).
 
 -export_type([given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
               component/0, progress/0, reason/0]).
