@@ -11,6 +11,7 @@
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
+         profiles/1,
          libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          step_output/1]).
@@ -25,7 +26,7 @@ all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
-     no_notice, libraries_of_flavors, no_version_of_the_compiler,
+     profiles, no_notice, libraries_of_flavors, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
 groups() ->
@@ -44,12 +45,14 @@ init_per_testcase(Case, Config) ->
 end_per_testcase(_, Config) ->
     os:putenv("PATH", proplists:get_value(path, Config)).
 
+how(Flavor) -> {Flavor, mix, none}.
+
 targets_are_described(_) ->
     Targets = whittle_runtime:targets(),
     ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
     ?assertEqual("29", whittle_runtime:default_otp()),
     ?assertEqual("x86_64", whittle_runtime:default_target()),
-    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavor}, [], static))
+    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, how(Flavor)}, [], static))
      || T = #{flavors := Flavors} <- Targets, Flavor <- Flavors,
         Otp <- whittle_runtime:otps()].
 
@@ -122,13 +125,13 @@ recipes_name_no_place(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "/home/someone/x.dsc", sums => #{}, origin => ""},
     [Target | _] = whittle_runtime:targets(),
-    Recipes = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
+    Recipes = [whittle_recipe_vm:link(Target, {"27", how(size)}, [asn1, crypto], Linkage)
              || Linkage <- [static, dynamic]]
         ++
         [whittle_recipe_suites:recipe(Source), whittle_recipe_otp:recipe(Source)]
         ++ lists:append(
-             [[whittle_recipe_vm:link(Target, {"29", Flavor}, [asn1, crypto], static),
-               whittle_recipe_vm:erts(Target, Flavor, Source, ["a.patch"])
+             [[whittle_recipe_vm:link(Target, {"29", how(Flavor)}, [asn1, crypto], static),
+               whittle_recipe_vm:erts(Target, how(Flavor), Source, ["a.patch"])
                | [whittle_recipe_lib:openssl(Target, Flavor, Source, Part)
                   || Part <- [crypto, ssl]]
                    ++ [whittle_recipe_lib:Library(Target, Flavor, Source)
@@ -144,7 +147,7 @@ libraries_of_natives(_) ->
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
                cflags => ["-DN=\"it's\""], libs => [], archives => #{}, files => #{}},
     Linked = fun(OfOtp, Libs) ->
-                     Recipe = whittle_recipe_vm:link(Target, {"29", size},
+                     Recipe = whittle_recipe_vm:link(Target, {"29", how(size)},
                                                    OfOtp ++ [Native#{libs := Libs}], static),
                      Script = lists:flatten(whittle_recipe:essence(Recipe)),
                      [Library || Library <- ["libssl.a", "libcrypto.a"],
@@ -165,9 +168,10 @@ recipes_follow_the_target(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
     Erts = lists:append(lists:append(whittle_recipe:essence(
-                                       whittle_recipe_vm:erts(Target, size, Source, [])))),
+                                       whittle_recipe_vm:erts(Target, how(size), Source, [])))),
     Link = lists:append(lists:append(whittle_recipe:essence(
-                                       whittle_recipe_vm:link(Target, {"29", size}, [], static)))),
+                                       whittle_recipe_vm:link(Target, {"29", how(size)}, [],
+                                                              static)))),
     [begin
          ?assertEqual(nomatch, string:find(Script, Theirs)),
          ?assertNotEqual(nomatch, string:find(Script, Ours))
@@ -175,17 +179,16 @@ recipes_follow_the_target(_) ->
                                        {Erts, "page-size=4096", "max-page-size=65536"},
                                        {Link, "page-size=4096", "max-page-size=65536"}]].
 
-%% A level reaches ERTS and the launcher, and the flavor's hot files do not keep theirs. `mix' is
-%% the recipe that VMs in the cache have.
+%% A level reaches ERTS and the launcher, and the flavor's hot files do not keep theirs.
 levels_of_optimization(_) ->
     {ok, Target} = whittle_target:load("x86_64"),
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
     Recipes = fun(Level) ->
-                      For = whittle_target:optimized(Target, Level),
+                      How = {size, Level, none},
                       [whittle_recipe:essence(Recipe)
-                       || Recipe <- [whittle_recipe_vm:erts(For, size, Source, []),
-                                     whittle_recipe_vm:link(For, {"29", size}, [], static)]]
+                       || Recipe <- [whittle_recipe_vm:erts(Target, How, Source, []),
+                                     whittle_recipe_vm:link(Target, {"29", How}, [], static)]]
               end,
     Levels = fun(Essence) ->
                      %% The programs of the host and epmd have levels of their own.
@@ -198,9 +201,37 @@ levels_of_optimization(_) ->
      || {Level, Flag} <- [{o2, "-O2"}, {o3, "-O3"}, {os, "-Os"}, {oz, "-Oz"}]],
     ?assertEqual([["-O2", "-Os"], ["-Os"]],
                  [Levels(lists:append(lists:append(Each))) || Each <- Recipes(mix)]),
-    ?assertEqual([whittle_recipe:essence(whittle_recipe_vm:erts(Target, size, Source, [])),
-                  whittle_recipe:essence(whittle_recipe_vm:link(Target, {"29", size}, [], static))],
-                 Recipes(mix)).
+    %% Without a profile, VMs in the cache stay valid.
+    ?assertEqual(Recipes(unprofiled), Recipes(mix)).
+
+%% A VM of flavor `size' uses the profile of its release, target and compiler. Any other VM has the
+%% recipe that it has without profiles, and the log of its build says that no profile fits.
+profiles(Config) ->
+    Dir = dir(Config),
+    {ok, Target} = whittle_target:load("x86_64"),
+    "29-x86_64-gcc-" ++ _ = Name = whittle_profile:name("29", Target),
+    ?assertEqual(none, whittle_profile:for(Dir, "29", Target)),
+    ok = file:write_file(filename:join(Dir, Name), "counts"),
+    {Name, Digest} = whittle_profile:for(Dir, "29", Target),
+    ?assertEqual(none, whittle_profile:for(Dir, "27", Target)),
+    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{name := "x86_65"})),
+    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{cc := "echo another compiler;:"})),
+    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{cc := "echo 99.2.0;:"})),
+    ok = file:write_file(filename:join(Dir, Name), "other counts"),
+    ?assertNotMatch({Name, Digest}, whittle_profile:for(Dir, "29", Target)),
+    Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
+               main => "x.dsc", sums => #{}, origin => ""},
+    Erts = fun(How) -> whittle_recipe_vm:erts(Target, How, Source, []) end,
+    Steps = fun(How) -> [Step || #{name := "compile" ++ _ = Step} <- Erts(How)] end,
+    ?assertEqual([["compile with profile " ++ Name], ["compile (no profile fits)"], ["compile"],
+                  ["compile"]],
+                 [Steps(How) || How <- [{size, mix, Name}, {size, mix, none},
+                                        {size, unprofiled, none}, {speed, mix, none}]]),
+    Script = lists:append(lists:append(whittle_recipe:essence(Erts({size, mix, Name})))),
+    ?assertNotEqual(nomatch, string:find(Script, "$PROFILES/" ++ Name)),
+    %% ERTS's makefile turns a -O2 between two spaces into -O3.
+    ?assertEqual(nomatch, string:find(Script, "CFLAGS += -O2 ")),
+    ?assertNotEqual(nomatch, string:find(Script, "-O2\\n'")).
 
 %% A component without its license notice stops the build.
 no_notice(Config) ->
