@@ -459,8 +459,8 @@ plain(Said) ->
                         re:replace(Text, Pattern, Instead, [global, {return, binary}])
                 end, Said, [{"\e\\[[0-9;]*m", ""}, {"[0-9.]+ seconds", "TIME"},
                             {"<[0-9]+\\.[0-9.]+>", "PID"},
-                            {"\\S+: [0-9]+ functions of [0-9]+ modules, .* called in .*\n", ""},
-                            {"whittle: note: .* without a last reading, .*\n", ""}]).
+                            {"\\S+/traces/[0-9]+: [0-9]+ functions of .*\n", ""},
+                            {"whittle: note: .*\n", ""}]).
 
 %% Builds an Elixir application with `mix release' of Debian's package.
 mix(Program, App, Source) ->
