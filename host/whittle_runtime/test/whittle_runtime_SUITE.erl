@@ -11,7 +11,7 @@
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
-         profiles/1,
+         profiles/1, profiles_are_complete/1,
          libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          step_output/1]).
@@ -26,7 +26,7 @@ all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
-     profiles, no_notice, libraries_of_flavors, no_version_of_the_compiler,
+     profiles, profiles_are_complete, no_notice, libraries_of_flavors, no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
 groups() ->
@@ -232,6 +232,20 @@ profiles(Config) ->
     %% ERTS's makefile turns a -O2 between two spaces into -O3.
     ?assertEqual(nomatch, string:find(Script, "CFLAGS += -O2 ")),
     ?assertNotEqual(nomatch, string:find(Script, "-O2\\n'")).
+
+%% Each profile in the tree describes every object that the recipe gives a profile.
+profiles_are_complete(_) ->
+    Dir = filename:join(code:priv_dir(whittle_runtime), "../../../native/profiles"),
+    {ok, [_ | _] = Names} = file:list_dir(Dir),
+    [begin
+         File = filename:join(Dir, Name),
+         ?assert(filelib:file_size(File) < 100_000),
+         {ok, Listed} = whittle_program:capture("tar", ["-tf", File]),
+         Objects = lists:sort([filename:basename(Entry, ".gcda")
+                               || Entry <- string:lexemes(Listed, "\n"),
+                                  filename:extension(Entry) =:= ".gcda"]),
+         ?assertEqual(lists:sort(whittle_recipe_vm:profiled()), Objects)
+     end || Name <- Names].
 
 %% A component without its license notice stops the build.
 no_notice(Config) ->
