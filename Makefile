@@ -17,7 +17,7 @@ SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs natives board targets otp-suites-targets profile clean help
+.PHONY: programs natives board targets otp-suites-targets otp-study profile clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -82,6 +82,9 @@ targets: setup-build+test+cross+targets all ## build for every target, run with 
 
 otp-suites-targets: setup-build+test+cross all ## run a quick part of OTP's suites on armv7 and mips (or TARGETS=...)
 	@for target in $(TARGETS); do acceptance/otp-suites --quick --target $$target || exit 1; done
+
+otp-study: setup-build all ## measure a changed OTP with `whittle measure otp` (builds an OTP and a VM)
+	@acceptance/otp-study
 
 profile: all ## make the profile of the VM again: TARGET=... (default x86_64; minutes)
 	@tools/profile $(TARGET)

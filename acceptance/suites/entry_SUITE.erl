@@ -1,6 +1,7 @@
 %% Tests the first code of every VM, native/launcher/entry.c, in a small program with a pack. This
 %% machine and the emulators of the others run it. A truncated file reports that, and a file with
-%% changed bytes does not run.
+%% changed bytes does not run. `whittle size' and the other commands that read an executable find
+%% the same damage (whittle_elf:pack/1), and also damage that the program itself cannot report.
 -module(entry_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -14,6 +15,8 @@
                "-Wl,-z,norelro", "-Wl,-z,max-page-size=4096", "-Wl,-e,whittle_entry"]).
 %% The first page holds the headers, which the kernel reads, and the check itself.
 -define(CHECKED_FROM, 4096).
+%% The ELF header and two program headers of a file of 32 bits.
+-define(HEADERS, 52 + 2 * 32).
 -define(PACK, <<"Whittle", 1, 0:800000>>).
 
 all() ->
@@ -59,14 +62,23 @@ checked(Vm, Emulator, Places) ->
                   run(Emulator, File, ["word"])
           end,
     ?assertEqual({0, <<"2 word 1500160\n">>}, Run(Whole)),
+    ?assertEqual({ok, ?PACK}, whittle_elf:pack(Whole)),
+    ?assertEqual({error, {elf_damaged, appended}}, whittle_elf:pack(<<Whole/binary, 0>>)),
+    %% The kernel reads the headers before any code of the file runs.
+    [?assertMatch({At, {error, {_, _}}}, {At, whittle_elf:pack(flipped(At, Whole))})
+     || At <- lists:seq(0, ?HEADERS - 1)],
     [?assertEqual({Size, {1, said(File, "its end is missing")}},
                   {Size, Run(binary:part(Whole, 0, Size))})
      || Size <- [?CHECKED_FROM, byte_size(Whole) - 1
                  | places(Places, ?CHECKED_FROM, byte_size(Whole))]],
     {ok, Loaded} = whittle_elf:loaded_size(Bytes),
+    Loads = [At || At <- places(Places, ?CHECKED_FROM, Loaded), is_loaded(At, Bytes)],
     Expected = {1, said(File, "the VM's checksum is wrong")},
     [?assertEqual({At, Expected}, {At, Run(flipped(At, Whole))})
-     || At <- places(Places, ?CHECKED_FROM, Loaded), is_loaded(At, Bytes)].
+     || At <- Loads],
+    [?assertEqual({At, {error, {elf_damaged, vm_checksum}}},
+                  {At, whittle_elf:pack(flipped(At, Whole))})
+     || At <- lists:sublist(Loads, 12)].
 
 %% A VM without a pack runs unchecked; `--format dir' writes such VMs.
 without_a_sum(Config) ->

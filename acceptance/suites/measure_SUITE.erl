@@ -23,21 +23,40 @@ init_per_suite(Config) ->
 
 end_per_suite(_) -> ok.
 
-%% A built hello starts faster than the stock OTP does.
+%% The table holds the medians and the sizes of the samples. A built hello starts faster than the
+%% stock OTP does.
 table(Config) ->
     Output = proplists:get_value(output, Config),
-    [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline, unicode])})
-     || Pattern <- ["^first_line, ms +median +95 % interval +against the baseline +verdict$",
-                    "^build=stock +[0-9.,]+ .* 1 \\(baseline\\)",
-                    "^build=whole +[0-9.,]+ ",
-                    "^size, bytes +exact +against the baseline +verdict$",
-                    "^build=whole +[0-9.,]+ +1 \\(baseline\\)$|^build=whole +[0-9.,]+ +-",
-                    "^the page: .*/a study/page.html$"]].
+    Found = fun(Pattern) ->
+                    Matched = re:run(Output, Pattern,
+                                     [multiline, unicode, {capture, all_but_first, list}]),
+                    ?assertMatch({Pattern, {match, _}}, {Pattern, Matched}),
+                    {match, Texts} = Matched,
+                    [number(Text) || Text <- Texts]
+            end,
+    Times = "^first_line, ms +median +95 % interval +against the baseline +verdict\n",
+    [Stock] = Found(Times ++ "build=stock +([0-9.,]+) +[0-9.,]+ to [0-9.,]+ +1 "
+                    "\\(baseline\\)"),
+    [Whole, Low, High, Ratio] =
+        Found(Times ++ ".*\nbuild=whole +([0-9.,]+) +([0-9.,]+) to ([0-9.,]+) +"
+              "([0-9.]+) \\([0-9.]+ to [0-9.]+\\) +(?:better|no difference)"),
+    [?assert(abs(Shown - Median) < 0.01 * Median)
+     || {Shown, Build} <- [{Stock, <<"stock">>}, {Whole, <<"whole">>}],
+        Median <- [lists:nth(2, lists:sort([Time || #{<<"block">> := Block,
+                                                      <<"cell">> := #{<<"build">> := Of},
+                                                      <<"values">> := #{<<"first_line">> := Time}}
+                                                        <- read_samples(dir(Config)),
+                                                    Of =:= Build, Block > 0]))]],
+    ?assert(Low =< Whole andalso Whole =< High),
+    ?assert(Ratio < 1),
+    [Size] = [Size || #{<<"values">> := #{<<"size">> := Size}} <- read_samples(dir(Config))],
+    ?assertMatch({match, _},
+                 re:run(Output, ["^size, bytes +exact +against the baseline +verdict\n(?:.*\n)?"
+                                 "build=whole +", whittle_number:text(Size), " "], [multiline])),
+    ?assertMatch({match, _}, re:run(Output, "^the page: .*/a study/page.html$", [multiline])).
 
 samples(Config) ->
-    {ok, Lines} = file:read_file(filename:join(dir(Config), "samples.jsonl")),
-    Samples = [jiffy:decode(Line, [return_maps])
-               || Line <- binary:split(Lines, <<"\n">>, [global, trim])],
+    Samples = read_samples(dir(Config)),
     %% One block warms up.
     ?assertEqual(lists:sort([{Block, Build} || Block <- [0, 1, 2, 3],
                                                Build <- [<<"stock">>, <<"whole">>]]),
@@ -168,9 +187,16 @@ measured(Config, Study) ->
     ok = file:write_file(File, io_lib:format("~tp.~n", [Study])),
     Out = filename:join(Dir, "out"),
     {0, Output} = running:whittle(["measure", File, "-o", Out]),
-    {ok, Lines} = file:read_file(filename:join(Out, "samples.jsonl")),
-    {[jiffy:decode(Line, [return_maps]) || Line <- binary:split(Lines, <<"\n">>, [global, trim])],
-     Output}.
+    {read_samples(Out), Output}.
+
+%% `1,234' or `12.34'.
+number(Text) ->
+    Plain = lists:flatten(string:replace(Text, ",", "", all)),
+    try list_to_float(Plain) catch error:badarg -> list_to_integer(Plain) end.
+
+read_samples(Dir) ->
+    {ok, Lines} = file:read_file(filename:join(Dir, "samples.jsonl")),
+    [jiffy:decode(Line, [return_maps]) || Line <- binary:split(Lines, <<"\n">>, [global, trim])].
 
 %% Ctrl-C ends a study at once, and --resume continues it. Each run of the program says so in one
 %% pipe. From the second run on it waits for a line from another pipe.

@@ -107,9 +107,15 @@ format_of_scripts(Config) ->
 
 %% make compiles no module and builds no VM: each such step would print a line.
 made_once(_Config) ->
+    Make = fun() ->
+                   {0, Said} = running:run(os:find_executable("make"),
+                                           ["-C", running:root(), "runtimes"], #{env => keep}),
+                   Said
+           end,
+    %% The first one may have to compile what has changed since the last `make'.
+    _ = Make(),
     Before = beams(),
-    {0, Said} = running:run(os:find_executable("make"), ["-C", running:root(), "runtimes"],
-                            #{env => keep}),
+    Said = Make(),
     ?assertEqual([], beams() -- Before),
     ?assertEqual(nomatch, re:run(Said, "^.+: .+ (\\(\\d+ of \\d+\\)|\\d+ %)$", [multiline])).
 

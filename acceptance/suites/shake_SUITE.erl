@@ -460,7 +460,7 @@ plan_goes_with_it(Config) ->
 file_with_a_plans_name(Config) ->
     Out = out("mine", Config),
     ok = file:write_file(Out ++ ".plan", "mine"),
-    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is not a plan of whittle, and the "
+    ?assertEqual({1, iolist_to_binary(["whittle: ", Out, ".plan is not a plan of Whittle, and the "
                                                          "plan "
                                        "of this build has the same path: move it, or name "
                                        "another output with -o\n"])},

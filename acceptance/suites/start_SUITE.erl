@@ -511,7 +511,9 @@ mapper_listens_where_the_node_is(Config) ->
                  {"192.0.2.1", [{"ERL_EPMD_ADDRESS", "127.0.0.1"}], ["127.0.0.1"]},
                  {"127.0.0.1", [{"ERL_EPMD_ADDRESS", "0.0.0.0"}], ["0.0.0.0"]}]].
 
-%% With an empty variable, epmd listened on a random port that no node knew.
+%% The launcher removes the empty variable, so the program does not have it (`false'). With it, epmd
+%% would listen on a random port that no node knows. The node has a port of its own and starts no
+%% epmd.
 empty_mapper_port(Config) ->
     ?assertEqual({0, <<"false\n">>},
                  running:run("/bin/sh", ["-c", "ERL_EPMD_PORT= exec \"$0\" env ERL_EPMD_PORT",

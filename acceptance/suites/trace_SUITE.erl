@@ -125,8 +125,8 @@ nothing_of_the_programs_own(Config) ->
                       re:run(Output, "modules \\(0 modules of the program itself\\), called "
                                      "in one VM\n"
                              "whittle: note: the recording has no function of the program itself: "
-                             "a VM that halts soon after its start may end before whittle reads "
-                             "its calls; see docs/recordings.md\n$"))
+                             "a VM that halts soon after its start may end before Whittle reads "
+                             "its calls; see docs/recordings.md of Whittle's source\n$"))
      end || Erl <- ["erl", stock()]].
 
 %% A VM that loads no modules by itself runs with and without the recorder.
@@ -362,14 +362,19 @@ driver_of_another_otp(Config) ->
 
 %% Another program on the same OTP shares nothing else with it, whatever happens to the rest.
 other_program(Config) ->
-    Line = <<"whittle: the recording has no function of the program: record it with `whittle "
-             "trace' from a build without --shake\n">>,
+    Line = fun(Other, This) ->
+                   unicode:characters_to_binary(
+                     ["whittle: the recording is of another program (module ", Other, "), and "
+                      "this build is of ", This, ": name the recording of ", This, " with "
+                      "--evidence, or build the program of ", Other, $\n])
+           end,
     File = out("other_program.trace", Config),
     {0, _} = trace(File, [proplists:get_value(words, Config)]),
-    ?assertEqual({1, Line}, build("other_program", ["--evidence", File], Config)),
-    ?assertEqual({1, Line}, running:whittle(["build", out("words.escript", Config), "-o",
-                                             out("other_program", Config), "--shake", "functions",
-                                             "--evidence", out("hello.trace", Config)])).
+    ?assertEqual({1, Line("words", "hello")},
+                 build("other_program", ["--evidence", File], Config)),
+    Words = ["build", out("words.escript", Config), "-o", out("other_program", Config), "--shake",
+             "functions", "--evidence", out("hello.trace", Config)],
+    ?assertEqual({1, Line("hello", "words")}, running:whittle(Words)).
 
 own_in_another_version(Config) ->
     Dir = out("changed", Config),
@@ -394,7 +399,7 @@ old_file(Config) ->
     File = out("old.trace", Config),
     ok = file:write_file(File, "whittle evidence 1\n"),
     ?assertEqual({1, iolist_to_binary(["whittle: ", File, " has the format of another version of "
-                                       "whittle (1): record it again with `whittle trace'\n"])},
+                                       "Whittle (1): record it again with `whittle trace'\n"])},
                  build("old", ["--evidence", File], Config)).
 
 bad_evidence(Config) ->
@@ -438,12 +443,12 @@ release(Erl) ->
 
 %% Returns the command's message for a VM that it cannot record.
 nothing(File, Erl) ->
-    iolist_to_binary(["whittle: the trace recorded nothing, so whittle did not write "
+    iolist_to_binary(["whittle: the trace recorded nothing, so Whittle did not write "
                       "", File, ": the "
-                      "command started no Erlang VM that whittle can record, or the VM ended at "
+                      "command started no Erlang VM that Whittle can record, or the VM ended at "
                       "once; name a command that starts a VM of OTP ", release(Erl),
                       " or newer, or a program built without --shake "
-                      "(docs/recordings.md has the rules)\n"]).
+                      "(docs/recordings.md of Whittle's source has the rules)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

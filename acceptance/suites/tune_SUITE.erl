@@ -93,6 +93,13 @@ wrong_arguments(Config) ->
              {["--explain", "/nowhere"], 1, "^whittle: /nowhere is neither a program nor"},
              {["--explain", "a", "b"], 2, "unexpected argument `b'"},
              {["--explain", "--node", "x", "a"], 2, "so `a' has no effect"},
+             {["--explain", "a", "--ram", "24M"], 2, "--ram has no effect with --explain: remove"},
+             {["--explain", "a", "--max-slowdown", "9%"], 2, "--max-slowdown has no effect with"},
+             {["--explain", "a", "--time", "9"], 2, "--time has no effect with --explain"},
+             {["--explain", "a", "--blocks", "9"], 2, "--blocks has no effect with --explain"},
+             {["--explain", "a", "-o", "f"], 2, "--out has no effect with --explain"},
+             {["--explain", "--node", "x", "--ram", "9"], 2, "--ram has no effect with --node"},
+             {["--explain", "--node", "x", "--seconds", "9"], 2, "--seconds has no effect with"},
              {["--explain", "a", "--seconds", "0"], 2, "--seconds cannot be `0'"},
              {["--explain", "a", "--ready", "("], 2, "--ready: missing"},
              {["--node", "x"], 2, "--node needs --explain"},
@@ -107,7 +114,7 @@ wrong_arguments(Config) ->
 %% A search of a program that works for half a second. Its settings hold the limits in runs that the
 %% search did not use.
 searched(Config) ->
-    {0, Output} = tune([working(Config), "--time", "20m", "--blocks", "2", "--max-slowdown", "100%",
+    {0, Output} = tune([working(Config), "--time", "20m", "--blocks", "1", "--max-slowdown", "100%",
                         "-o", in("found", Config)], Config),
     [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
      || Pattern <- ["^validation +peak RSS +against own", "^own +[1-9][0-9,]+ +1.000 ",
@@ -166,14 +173,16 @@ in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
 
 working(Config) -> program("working", "", Config).
 
-%% A VM that works for about half a second and ends.
+%% A VM that works for a third of a second and ends. `init:stop/0' would take another second. The
+%% run for the account has ERL_CRASH_DUMP and waits longer, so that the VM is still there then.
 program(Name, First, Config) ->
     File = in(Name, Config),
     ok = file:write_file(File, ["#!/bin/sh\n", First, "exec '", os:find_executable("erl"),
                                 "' -noshell -eval 'io:put_chars(\"ready\\n\"), "
                                 "[lists:foldl(fun(N, S) -> [N | S] end, [], lists:seq(1, 40000)) "
                                 "|| _ <- lists:seq(1, 8)], "
-                                "receive after 200 -> init:stop() end'\n"]),
+                                "receive after case os:getenv(\"ERL_CRASH_DUMP\") of false -> 300; "
+                                "_ -> 1500 end -> halt() end'\n"]),
     ok = file:change_mode(File, 8#755),
     File.
 

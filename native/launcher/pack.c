@@ -7,12 +7,14 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Functions of zlib and zstd in ERTS, under their original names. The declarations are here
@@ -24,6 +26,11 @@ extern size_t ZSTD_decompress(void *to, size_t capacity, const void *from, size_
 #define BLOCK_ROW_SIZE 16u
 #define ENTRY_HEAD_SIZE 16u
 #define START_BLOCK 0u
+
+/* A program loads modules in bursts, and the modules of one burst often share a block. So a
+   block stays in memory until nothing has read the pack for this time. */
+#define IDLE_SECONDS 1
+#define WATCHER_STACK (16u << 10)
 
 static const unsigned char magic[8] = {'W', 'h', 'i', 't', 't', 'l', 'e', 1};
 
@@ -41,8 +48,11 @@ static struct block *blocks;
 static uint32_t block_count;
 static struct pack_entry *entries;
 static uint32_t entry_count;
-/* The one block whose decompressed bytes stay in memory. */
+/* The one block whose decompressed bytes stay in memory for the next read. */
 static struct block *last_inflated;
+/* The number of reads, by which the watcher sees that the pack is idle. */
+static unsigned reads;
+static int has_watcher, drops_idle_block;
 static const char *problem = "";
 
 static uint16_t get16(const unsigned char *at) { return (uint16_t)(at[0] | at[1] << 8); }
@@ -408,6 +418,12 @@ static void drop_inflated(struct block *block)
     block->raw = NULL;
 }
 
+static void drop_last(void)
+{
+    if (last_inflated != NULL && last_inflated->raw != NULL)
+        drop_inflated(last_inflated);
+}
+
 static int inflate_block(struct block *block)
 {
     unsigned char *raw = map_bytes(block->raw_size);
@@ -421,12 +437,59 @@ static int inflate_block(struct block *block)
         munmap(raw, block->raw_size);
         return result;
     }
-    if (last_inflated != NULL && last_inflated->raw != NULL)
-        drop_inflated(last_inflated);
+    drop_last();
     last_inflated = block;
     block->raw = raw;
     return 0;
 }
+
+/* Drops the last block when nothing has read the pack for IDLE_SECONDS, and ends. */
+static void *watch(void *unused)
+{
+    const struct timespec pause = {IDLE_SECONDS, 0};
+    unsigned seen;
+    int is_idle;
+
+    (void)unused;
+    do {
+        pthread_mutex_lock(&lock);
+        seen = reads;
+        pthread_mutex_unlock(&lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&lock);
+        is_idle = seen == reads;
+        if (is_idle) {
+            drop_last();
+            has_watcher = 0;
+        }
+        pthread_mutex_unlock(&lock);
+    } while (!is_idle);
+    return NULL;
+}
+
+/* Starts the watcher, which must not handle the signals of the VM. Returns 0 or an error
+   number. The caller holds the lock. */
+static int start_watcher(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_t thread;
+    int problem = pthread_attr_init(&attributes);
+
+    if (problem != 0)
+        return problem;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, WATCHER_STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    problem = pthread_create(&thread, &attributes, watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    has_watcher = problem == 0;
+    return problem;
+}
+
+void pack_drop_idle_block(void) { drops_idle_block = 1; }
 
 int pack_read(const struct pack_entry *entry,
               int (*use)(void *arg, const void *bytes, size_t size), void *arg)
@@ -440,6 +503,7 @@ int pack_read(const struct pack_entry *entry,
         return read_from_tree(entry, use, arg);
     block = &blocks[entry->block];
     pthread_mutex_lock(&lock);
+    reads++;
     if (block->raw == NULL)
         result = inflate_block(block);
     if (result == 0) {
@@ -447,6 +511,8 @@ int pack_read(const struct pack_entry *entry,
         /* A caller that has read a whole block does not soon read it again. This matters most
            for the start block: in memory it would double the size of the loaded code. */
         if (entry->size == block->raw_size)
+            drop_inflated(block);
+        else if (drops_idle_block && !has_watcher && start_watcher() != 0)
             drop_inflated(block);
     }
     pthread_mutex_unlock(&lock);

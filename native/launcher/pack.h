@@ -66,6 +66,13 @@ int pack_read(const struct pack_entry *entry,
               int (*use)(void *arg, const void *bytes, size_t size), void *arg);
 
 /*
+ * From now on, drops the decompressed block that pack_read keeps when nothing has read the pack
+ * for a second. A thread does this; it exists only until then. Call it before the second thread
+ * of the process starts.
+ */
+void pack_drop_idle_block(void);
+
+/*
  * Returns the bytes of the file at PATH as a string that the caller frees, or NULL when there
  * is no such file.
  */

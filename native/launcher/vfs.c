@@ -220,6 +220,7 @@ void vfs_start_vm(void)
         spare = fcntl(fd, F_DUPFD_CLOEXEC, PROCESS_LOWEST_FD);
         REAL(close)(fd);
     }
+    pack_drop_idle_block();
     vfs_start();
 }
 

@@ -181,7 +181,9 @@ call(Node, Module, Function, Arguments, Raised) ->
         error:{erpc, noconnection} ->
             throw({?FAILED, io_lib:format("~s ended before it answered; see its log", [Node])});
         error:{erpc, Reason} ->
-            throw({?FAILED, io_lib:format("the call to ~s failed (~tp)", [Node, Reason])})
+            throw({?FAILED, io_lib:format("the call to ~s failed (~tp): look at the log of "
+                                            "this node, and run the command again",
+                                            [Node, Reason])})
     after
         group_leader(User, self())
     end.

@@ -154,16 +154,18 @@ of_module(Companion, {Function, Arity}) ->
 
 %% The logger may not exist yet, or may have ended.
 tell(Asked) ->
-    What = case Asked of
-               [_] -> "a fun of ~ts";
-               [_, _, _] -> "~ts:~tw/~b"
-           end,
+    %% The file of the option --keep has such names.
+    {What, Name} = case Asked of
+                       [_] -> {"a fun of ~ts", "~ts"};
+                       [_, _, _] -> {"~ts:~tw/~b", "~ts:~tw/~b"}
+                   end,
     %% The event has no domain: the default handler drops events with a domain that it does not
     %% know.
     try
-        logger:log(info, What ++ " was cold, and this call loaded it: "
-                                 "build with --keep to make it hot",
-                   Asked, #{whittle => cold})
+        logger:log(info, What ++ " was cold (not in memory), and this call loaded it. To have it "
+                                 "in memory from the start, write " ++ Name ++ " into a file "
+                                 "and build with `whittle build --keep FILE'",
+                   Asked ++ Asked, #{whittle => cold})
     catch
         _:_ -> ok
     end.

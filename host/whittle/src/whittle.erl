@@ -13,7 +13,8 @@
 -export_type([result/0, failure/0]).
 
 %% The result of a command, for people and for `--json'.
--type result() :: #{text := unicode:chardata(), json := whittle_json:json()}.
+-type result() :: #{text := unicode:chardata(), json := whittle_json:json(),
+                    exit => 0 | 1}.     % default: 0
 
 %% The failure of a command. A usage error exits with 2, any other failure with 1. {@link
 %% whittle_failure} makes failures.
@@ -35,7 +36,7 @@ start() ->
     Words = init:get_plain_arguments(),
     Json = whittle_command_line:wants_json(Words),
     try run(parsed(Words)) of
-        {ok, Text} -> finish(0, standard_io, Text);
+        {ok, Code, Text} -> finish(Code, standard_io, Text);
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),
             finish(whittle_failure:exit_code(Failure), standard_error,
@@ -44,7 +45,7 @@ start() ->
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),
-            Text = "this is a bug in whittle; please report it",
+            Text = "this is a bug in Whittle; please report it",
             data(Json, whittle_failure:mistake(Text)),
             finish(1, standard_error, ["whittle: ", Text, ": ",
                                        io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
@@ -73,11 +74,12 @@ run({run, Module, Values}) ->
     Result = Module:run(Values),
     whittle_progress:clear(),
     case Result of
-        {ok, #{json := Json}} when is_map_key(json, Values) -> {ok, encoded(Json)};
-        {ok, #{text := Text}} -> {ok, Text};
+        {ok, #{json := Json} = Done} when is_map_key(json, Values) ->
+            {ok, maps:get(exit, Done, 0), encoded(Json)};
+        {ok, #{text := Text} = Done} -> {ok, maps:get(exit, Done, 0), Text};
         {error, _} = Error -> Error
     end;
-run({show, Text}) -> {ok, Text};
+run({show, Text}) -> {ok, 0, Text};
 run({error, Line}) -> whittle_failure:usage(Line).
 
 -spec finish(0..2, standard_io | standard_error, unicode:chardata()) -> no_return().

@@ -19,7 +19,7 @@ command() ->
              default => fun whittle_runtime:default_target/0,
              help => "the machine to build for; `whittle targets' describes each"},
            #{name => otp, long => "otp", value => "VSN",
-             one_of => fun whittle_runtime:otps/0,
+             one_of => fun whittle_runtime:otps/0, why_not => fun no_otp/1,
              default => fun whittle_runtime:default_otp/0,
              help => "the OTP release that the executable contains"},
            #{name => vm, long => "vm", value => "FLAVOR",
@@ -73,8 +73,8 @@ command() ->
              help => "the functions that plugins and upgrades call (code that the program loads "
                     "while it runs: code:load_binary), separated by commas; or none"},
            #{name => native, long => "native", value => "FILES", list => true,
-             help => "link in the NIFs and drivers that these files describe (docs/natives.md); "
-                     "commas separate the files"},
+             help => "link in the NIFs and drivers that these files describe (docs/natives.md "
+                     "of Whittle's source); commas separate the files"},
            #{name => settings, long => "settings", value => "FILE",
              help => "the VM settings that `whittle tune' found"},
            #{name => app, long => "app", value => "NAME", many => true,
@@ -95,6 +95,23 @@ run(Values) ->
                         fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
 
 %% Internal: the request
+
+%% Says why the value of --otp is not possible. A similar number would be no help.
+no_otp(Value) ->
+    case string:to_integer(Value) of
+        {Otp, ""} ->
+            Supported = [list_to_integer(Each) || Each <- whittle_runtime:otps()],
+            case {lists:min(Supported), lists:max(Supported)} of
+                {Least, _} when Otp < Least ->
+                    io_lib:format("Whittle supports no release older than OTP ~b", [Least]);
+                {_, Most} when Otp > Most ->
+                    io_lib:format("Whittle supports no release newer than OTP ~b", [Most]);
+                _ ->
+                    "Whittle does not support this release"
+            end;
+        _ ->
+            ""
+    end.
 
 check_names(Values) ->
     case [{Name, Why} || Name <- maps:get(app, Values, []),

@@ -12,7 +12,8 @@ command() ->
       help => "list or remove the contents of the VM cache",
       options => [#{name => kind, long => "kind", value => "KIND",
                     one_of => fun() -> [vm, part, otp, source, work, log] end,
-                    help => "list or remove this kind only; docs/runtime.md explains the kinds"},
+                    help => "list or remove this kind only; docs/runtime.md of Whittle's source "
+                            "explains the kinds"},
                   #{name => older_than, long => "older-than", value => "AGE",
                     help => "list or remove only entries that are at least this old: 12h, "
                             "30d or 4w (hours, days or weeks)"},
@@ -97,8 +98,8 @@ closing(Entries, #{yes := true}) ->
     ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
     case lists:any(fun(#{done := Done}) -> Done =:= in_use end, Entries) of
-        true -> "whittle removed nothing, and removes nothing while a build runs\n";
-        false -> ["whittle removed nothing; `whittle clean --yes' with the same options removes ",
+        true -> "Whittle removed nothing, and removes nothing while a build runs\n";
+        false -> ["Whittle removed nothing; `whittle clean --yes' with the same options removes ",
                   whittle_number:text(sum(kept, Entries)), " bytes\n"]
     end.
 

@@ -69,7 +69,7 @@ described({Word, Means}) ->
 %% first match applies.
 places() ->
     Table = whittle_command_line:table(),
-    Commands = [{"help", "the commands and options"}, {"version", "the version of whittle"}
+    Commands = [{"help", "the commands and options"}, {"version", "the version of Whittle"}
                 | [{Name, Help} || #{name := Name, help := Help} <- Table]],
     [{"1:*", Commands},
      {"2:help:*", Commands}]

@@ -11,7 +11,8 @@ command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
       help => "run a study, which measures the cost of build options and VM settings "
-              "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'",
+              "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
+              "`compare DIR DIR'",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,
@@ -22,12 +23,30 @@ command() ->
                     help => "watch each program for N seconds (default: the study's number)"},
                   #{name => resume, long => "resume",
                     help => "continue the study in the directory"},
+                  #{name => source, long => "source", value => "TARBALL",
+                    help => "otp: also measure the OTP of this source (docs/otp-releases.md)"},
+                  #{name => sha256, long => "sha256", value => "SUM",
+                    help => "otp: the SHA-256 of that source"},
+                  #{name => bound, long => "bound", value => "PERCENT",
+                    help => "otp: exit with 1 if a number is worse by more (default: 2%)"},
+                  #{name => against, long => "against", value => "DIR",
+                    help => "otp: compare with this run (default: the last complete one)"},
                   #{name => png, long => "png",
                     help => "also write each chart as a PNG file beside the page"},
                   whittle_command_line:json()]}.
 
 %% @doc Runs the part of the command that the first argument names.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := ["otp"]} = Values) ->
+    whittle_work:steps(
+      [fun(_) -> only(maps:get(only, Values, [])) end,
+       fun(Only) -> number(blocks, blocks, Values, #{only => Only}) end,
+       fun(Request) -> number(seconds, duration, Values, Request) end,
+       fun(Request) -> whittle_cmd_measure_otp:run(Values, Request#{tell => fun tell/1}) end]);
+run(#{source := _}) -> only_otp("source");
+run(#{sha256 := _}) -> only_otp("sha256");
+run(#{bound := _}) -> only_otp("bound");
+run(#{against := _}) -> only_otp("against");
 run(#{arguments := ["list"]}) -> {ok, list(whittle_measure:studies())};
 run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
 run(#{arguments := ["report"]}) -> needs("report", "DIR");
@@ -37,6 +56,10 @@ run(#{arguments := ["compare", One, Other]}) -> compared(One, Other);
 run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
 run(#{arguments := [Name]} = Values) -> study(Name, Values);
 run(#{arguments := [_, Word | _]}) -> unexpected(Word).
+
+only_otp(Option) ->
+    whittle_failure:usage(["--", Option, " is an option of `whittle measure otp'; see `whittle "
+                           "help measure'"]).
 
 unexpected(Word) ->
     whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help measure'"]).
@@ -80,13 +103,14 @@ number(Option, Key, Values, Study) ->
     case Values of
         #{Option := Text} ->
             case string:to_integer(Text) of
-                {Number, ""} when Number >= 1, Number =< 1_000_000 -> {ok, Study#{Key := Number}};
+                {Number, ""} when Number >= 1, Number =< 1_000_000 -> {ok, Study#{Key => Number}};
                 _ -> whittle_failure:usage(["--", atom_to_list(Option), " cannot be `", Text,
                                             "'; give a whole number from 1 to 1000000"])
             end;
         _ -> {ok, Study}
     end.
 
+tell({stage, Text}) -> whittle_progress:stage(Text);
 tell({build, Index, Count, Name}) ->
     whittle_progress:step(io_lib:format("program ~b of ~b: ~ts", [Index, Count, Name]));
 tell({make, {note, _}}) -> ok;
@@ -121,6 +145,8 @@ reported(Dir, Values) ->
        fun({#{page := Page} = Report, Pictures}) ->
                {ok, #{text => [[[whittle_table:text(Table), [[Note, $\n] || Note <- Notes], $\n]
                                 || {Table, Notes} <- whittle_measure:tables(Report)],
+                               [[whittle_table:text(Titles), $\n]
+                                || [_ | _] = Titles <- [whittle_measure:titles(Report)]],
                                noise(Report), "the page: ", Page, "\n",
                                [["a picture: ", File, "\n"] || File <- Pictures]],
                       json => whittle_measure:json(Report)}}

@@ -90,12 +90,12 @@ collect(Dir, Out) ->
     case whittle_shake_evidence:size(Evidence) of
         {0, _} ->
             whittle_recording:remove(Dir),
-            whittle_failure:work(["the trace recorded nothing, so whittle did not write ", Out,
-                                  ": the command started no Erlang VM that whittle can record, "
+            whittle_failure:work(["the trace recorded nothing, so Whittle did not write ", Out,
+                                  ": the command started no Erlang VM that Whittle can record, "
                                   "or the VM ended at once; name a command that starts a VM of "
                                   "OTP ", erlang:system_info(otp_release), " or newer, or a "
-                                  "program built without --shake (docs/recordings.md has the "
-                                  "rules)"]);
+                                  "program built without --shake (docs/recordings.md of "
+                                  "Whittle's source has the rules)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->
@@ -117,7 +117,8 @@ note(Text) -> ["whittle: note: ", Text, $\n].
 doubts(Own, Ends) ->
     CutShort = length([cut_short || cut_short <- Ends]),
     ["the recording has no function of the program itself: a VM that halts soon after its start "
-      "may end before whittle reads its calls; see docs/recordings.md" || Own =:= 0]
+      "may end before Whittle reads its calls; see docs/recordings.md of Whittle's source"
+     || Own =:= 0]
         ++ [[vms(CutShort), " called halt/1, ", Was, " killed or still ", Run, ", so ", Its,
              " last calls may be missing"]
             || CutShort > 0, {Was, Run, Its} <- [case CutShort of

@@ -43,13 +43,15 @@ command() ->
 
 %% @doc Searches settings for a program, or explains a program or a node.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{explain := true, arguments := [], node := Name}) ->
-    explained(whittle_tune:explain_node(Name));
 run(#{arguments := [Path], node := _}) ->
     whittle_failure:usage(["--node explains a running node, so `", Path, "' has no effect: give "
                            "one of the two; see `whittle help tune'"]);
+run(#{explain := true, arguments := [], node := Name} = Values) ->
+    whittle_work:steps([fun(_) -> without(for_search() ++ for_run(), "--node", Values) end,
+                        fun(_) -> explained(whittle_tune:explain_node(Name)) end]);
 run(#{explain := true, arguments := [Path]} = Values) ->
-    whittle_work:steps([fun(_) -> options(Values) end,
+    whittle_work:steps([fun(_) -> without(for_search(), "--explain", Values) end,
+                        fun(_) -> options(Values) end,
                         fun(Options) -> explained(whittle_tune:explain(Path, Options)) end]);
 run(#{explain := true}) ->
     whittle_failure:usage("`whittle tune --explain' needs PATH or --node NAME; see `whittle help "
@@ -72,6 +74,23 @@ run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 
 %% Internal functions: options
+
+%% The options that only a search heeds, and those that only a run of the program heeds.
+for_search() -> [out, ram, slowdown, time, blocks].
+
+for_run() -> [workload, words, ready, seconds].
+
+without(Names, Mode, Values) ->
+    case [Name || Name <- Names, is_map_key(Name, Values)] of
+        [] -> ok;
+        [Name | _] ->
+            whittle_failure:usage(["--", long(Name), " has no effect with ", Mode,
+                                   ": remove one of the two; see `whittle help tune'"])
+    end.
+
+long(Name) ->
+    #{options := Options} = command(),
+    hd([Long || #{name := Of, long := Long} <- Options, Of =:= Name]).
 
 options(Values) ->
     Given = maps:merge(maps:with([workload], Values),
@@ -109,8 +128,8 @@ amount(Name, Read, Hint, Values, Options) ->
             case Read(Text) of
                 {ok, Amount} -> {ok, Options#{Name => Amount}};
                 error ->
-                    Long = case Name of slowdown -> "max-slowdown"; _ -> atom_to_list(Name) end,
-                    whittle_failure:usage(["--", Long, " cannot be `", Text, "'; give ", Hint])
+                    whittle_failure:usage(["--", long(Name), " cannot be `", Text, "'; give ",
+                                           Hint])
             end;
         _ -> {ok, Options}
     end.

@@ -20,6 +20,7 @@
           short => char(),
           value => string(),                  % the help shows it as the value; a flag has none
           one_of => fun(() -> [atom() | string()]), % the possible values
+          why_not => fun((string()) -> unicode:chardata()), % why a value is not possible, or ""
           offered => fun(() -> [string()]),   % some possible values, for completion
           list => true,                       % commas separate the values
           many => true,                       % the option may be repeated; gives a list
@@ -72,6 +73,8 @@ parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Wor
 with_command(Name, Fun) ->
     case [Command || #{name := N} = Command <- table(), N =:= Name] of
         [Command] -> Fun(Command);
+        [] when Name =:= "" ->
+            {error, "the name of the command is empty; `whittle help' lists the commands"};
         [] -> {error, ["there is no command ", Name,
                        whittle_suggestion:hint(Name, names() ++ ["help", "version"]),
                        "; `whittle help' lists the commands"]}
@@ -109,10 +112,11 @@ theirs(_, false, Words) -> {Words, []}.
 
 options(#{name := Name, options := Options, module := Module} = Command, Ours, Theirs) ->
     case getopt:parse([specification(Option) || Option <- Options], Ours) of
-        {ok, {Given, Words}} ->
-            All = [value(One) || One <- Given],
+        {ok, {Parsed, Words}} ->
+            All = [value(One) || One <- Parsed],
             Values = maps:merge(maps:from_list(All), many(All, Options)),
-            case twice(All, Options) ++ wrong(Command, Values, Words, Theirs) of
+            Given = [as_given(Option, Ours) || Option <- Options],
+            case twice(All, Given) ++ wrong(Command#{options := Given}, Values, Words, Theirs) of
                 [] ->
                     Typed = maps:merge(defaults(Options), typed(Values, Options)),
                     {run, Module, Typed#{arguments => Words ++ Theirs}};
@@ -120,7 +124,16 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
                     {error, [Line, help_hint(Name)]}
             end;
         {error, Reason} ->
-            {error, [mistake(Reason, Options), help_hint(Name)]}
+            {error, [mistake(Reason, [as_given(Option, Ours) || Option <- Options]),
+                     help_hint(Name)]}
+    end.
+
+%% Adds the name that the user wrote: the short one, or the long one with its dashes.
+as_given(#{long := Long} = Option, Words) ->
+    IsLong = lists:any(fun(Word) -> hd(string:split(Word, "=")) =:= "--" ++ Long end, Words),
+    case Option of
+        #{short := Short} when not IsLong -> Option#{given => [$-, Short]};
+        _ -> Option#{given => "--" ++ Long}
     end.
 
 specification(#{name := Name, long := Long} = Option) ->
@@ -163,8 +176,8 @@ many(Given, Options) ->
 
 %% Refuses an option that is given twice, because one of its values would be lost.
 twice(Given, Options) ->
-    [["--", Long, " is given twice: give it once"]
-     || #{name := Name, long := Long, value := _} = Option <- Options,
+    [[As, " is given twice: give it once"]
+     || #{name := Name, given := As, value := _} = Option <- Options,
         not is_map_key(many, Option),
         length([Name || {N, _} <- Given, N =:= Name]) > 1].
 
@@ -180,20 +193,28 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% The value comes first, because in `build --vm PATH' the option takes the argument that is
     %% missing.
-    [["--", Long, " cannot be `", Value, $', whittle_suggestion:hint(Value, Known),
-      "; use one of ", lists:join(", ", Known)]
-     || #{name := Key, long := Long, one_of := _} = Option <- Options,
-        #{Key := Value} <- [Values], Known <- [choices(Option)],
-        not lists:member(Value, Known)]
-        ++ [["--", Long, " needs a value"] || #{name := Key, long := Long} <- Options,
-                                              #{Key := Value} <- [Values],
-                                              is_list(Value),
-                                              Value =:= "" orelse lists:member("", Value)]
+    [[As, " needs a value"] || #{name := Key, given := As} <- Options,
+                               #{Key := Value} <- [Values],
+                               is_list(Value), Value =:= "" orelse lists:member("", Value)]
+        ++ [[As, " cannot be `", Value, $', hint(Option, Value, Known),
+             "; use one of ", lists:join(", ", Known)]
+            || #{name := Key, given := As, one_of := _} = Option <- Options,
+               #{Key := Value} <- [Values], Known <- [choices(Option)],
+               not lists:member(Value, Known)]
         ++ [["`whittle ", Name, "' needs ", First]
             || First <- lists:sublist(Missing, 1), not is_optional(First)]
         ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
         ++ [["`whittle ", Name, "' needs ", Argument, ", but this argument is empty"]
-            || {Argument, ""} <- named(Arguments, Words)].
+            || {Argument, ""} <- named([string:trim(Argument, both, "[]")
+                                        || Argument <- Arguments], Words)].
+
+hint(#{why_not := WhyNot}, Value, Known) ->
+    case WhyNot(Value) of
+        "" -> whittle_suggestion:hint(Value, Known);
+        Why -> [" (", Why, ")"]
+    end;
+hint(_, Value, Known) ->
+    whittle_suggestion:hint(Value, Known).
 
 %% Pairs the arguments that have a name with their values.
 named([Argument | Arguments], [Word | Words]) -> [{Argument, Word} | named(Arguments, Words)];
@@ -211,8 +232,8 @@ mistake({invalid_option, Option}, Options) ->
          none -> ""
      end];
 mistake({missing_option_arg, Name}, Options) ->
-    [Long] = [Long || #{name := N, long := Long} <- Options, N =:= Name],
-    ["--", Long, " needs a value"];
+    [As] = [As || #{name := N, given := As} <- Options, N =:= Name],
+    [As, " needs a value"];
 mistake({invalid_option_arg, Word}, _) when is_list(Word) ->
     [hd(string:split(Word, "=")), " takes no value"];
 mistake({Reason, What}, _) ->
@@ -225,8 +246,8 @@ help_hint(Name) -> ["; see `whittle help ", Name, "'"].
 overview() ->
     Rows = [{Name, Help} || #{name := Name, help := Help} <- table()]
         ++ [{"help", "print this text; `whittle help COMMAND' describes a command"},
-            {"version", "print the version of whittle"}],
-    ["whittle builds one small executable from an Erlang or Elixir application.\n\n",
+            {"version", "print the version of Whittle"}],
+    ["Whittle builds one small executable from an Erlang or Elixir application.\n\n",
      "usage: whittle COMMAND ...\n\n",
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
      "\nExit code: 0 done, 1 the work failed, 2 usage error.\n"].

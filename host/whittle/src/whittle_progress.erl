@@ -5,12 +5,20 @@
 %% one on stderr before OTP 26.
 -module(whittle_progress).
 
--export([step/1, event/1, note/1, clear/0]).
+-export([step/1, stage/1, event/1, note/1, clear/0]).
 
 %% @doc Shows the current step.
 -spec step(unicode:chardata()) -> ok.
 step(Text) ->
     show(Text).
+
+%% @doc Shows the current step, which takes minutes: also in a log.
+-spec stage(unicode:chardata()) -> ok.
+stage(Text) ->
+    case is_terminal() of
+        true -> show(Text);
+        false -> once(unicode:characters_to_list(Text))
+    end.
 
 %% @doc Shows the progress of a runtime build.
 -spec event(whittle_runtime:progress()) -> ok.

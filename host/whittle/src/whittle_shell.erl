@@ -12,6 +12,6 @@ hand_over(Words) ->
     case file:write_file("/dev/fd/3", Words) of
         ok -> ok;
         {error, Reason} ->
-            whittle_failure:work(["the script that started whittle has ended (",
+            whittle_failure:work(["the script that started Whittle has ended (",
                                   file:format_error(Reason), "): run the command again"])
     end.

@@ -7,7 +7,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([calls_are_declared/1, sides/1, hidden_modules/1, hidden_from_tests/1, no_circles/1,
          variables_are_seen/1, only_the_command_prints_or_halts/1, only_make_builds/1,
-         page_agrees/1, pages_name_files/1, called_functions_exist/1, named_functions_exist/1]).
+         page_agrees/1, pages_name_files/1, called_functions_exist/1, named_functions_exist/1,
+         product_and_command/1]).
 
 %% The tests and measurements that call a hidden module of an application that is not theirs.
 -define(ALLOWED,
@@ -44,7 +45,22 @@
 all() ->
     [calls_are_declared, sides, hidden_modules, hidden_from_tests, no_circles, variables_are_seen,
      only_the_command_prints_or_halts, only_make_builds, page_agrees,
-     pages_name_files, called_functions_exist, named_functions_exist].
+     pages_name_files, called_functions_exist, named_functions_exist,
+     product_and_command].
+
+%% In messages, the product is Whittle, and the command is `whittle' in quotes.
+product_and_command(_) ->
+    Product = "(?<![`_./-])\\bwhittle (?!evidence |completion|measure |build )[a-z]"
+        "|\\b(of|by|run) whittle\\b",
+    Files = filelib:wildcard(filename:join(root(), "{host,lib,device}/*/src/*.erl")),
+    ?assertMatch([_ | _], Files),
+    ?assertEqual([], [{File, Text} || File <- Files, Text <- texts(File),
+                                      re:run(Text, Product, [unicode]) =/= nomatch]).
+
+texts(File) ->
+    {ok, Source} = file:read_file(File),
+    {ok, Tokens, _} = erl_scan:string(unicode:characters_to_list(Source)),
+    [Text || {string, _, Text} <- Tokens].
 
 init_per_suite(Config) ->
     {ok, _} = xref:start(?MODULE),

@@ -73,7 +73,7 @@ no_words(Config) ->
                  whittle(Config, [])).
 
 help(Config) ->
-    Text = "whittle builds one small executable from an Erlang or Elixir application.\n\n"
+    Text = "Whittle builds one small executable from an Erlang or Elixir application.\n\n"
            "usage: whittle COMMAND ...\n\n"
            "  build       build one executable from an application, a release or an escript\n"
            "  size        show the size of each part of an executable\n"
@@ -85,14 +85,15 @@ help(Config) ->
            " `build --evidence'; it exits with the code of CMD, or with 1 if only the "
            "recording failed\n"
            "  measure     run a study, which measures the cost of build options and VM settings "
-           "(docs/measure.md); or, instead of STUDY: `list', `report DIR', `compare DIR DIR'\n"
+           "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
+           "`compare DIR DIR'\n"
            "  tune        find VM settings that save memory, by running the program; --explain "
            "shows where its memory is\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
            "  help        print this text; `whittle help COMMAND' describes a command\n"
-           "  version     print the version of whittle\n\n"
+           "  version     print the version of Whittle\n\n"
            "Exit code: 0 done, 1 the work failed, 2 usage error.\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["--help"])).
@@ -140,7 +141,7 @@ help_of_command(Config) ->
            "  --code NAMES          the functions that plugins and upgrades call (code that the"
            " program loads while it runs: code:load_binary), separated by commas; or none\n"
            "  --native FILES        link in the NIFs and drivers that these files describe"
-           " (docs/natives.md); commas separate the files\n"
+           " (docs/natives.md of Whittle's source); commas separate the files\n"
            "  --settings FILE       the VM settings that `whittle tune' found\n"
            "  --app NAME            pack this application too, with the applications that it"
            " needs; you can repeat this option\n"
@@ -187,7 +188,24 @@ wrong_words(Config) ->
               "there is no option --nope; see `whittle help build'"},
              {["build", "a", "--otp"], "--otp needs a value; see `whittle help build'"},
              {["build", "a", "--otp", "30"],
-              "--otp cannot be `30'; use one of 25, 17; see `whittle help build'"},
+              "--otp cannot be `30' (Whittle supports no release newer than OTP 25); use one of"
+              " 25, 17; see `whittle help build'"},
+             {["build", "--otp", "16", "."],
+              "--otp cannot be `16' (Whittle supports no release older than OTP 17); use one of"
+              " 25, 17; see `whittle help build'"},
+             {["build", "--otp", "24", "."],
+              "--otp cannot be `24' (Whittle does not support this release); use one of 25, 17;"
+              " see `whittle help build'"},
+             {["build", "--otp", "", "."], "--otp needs a value; see `whittle help build'"},
+             {["build", "-o", "", "."], "-o needs a value; see `whittle help build'"},
+             {["build", "--out=", "."], "--out needs a value; see `whittle help build'"},
+             {["build", ".", "-o"], "-o needs a value; see `whittle help build'"},
+             {["build", ".", "-o", "a", "-o", "b"],
+              "-o is given twice: give it once; see `whittle help build'"},
+             {[""], "the name of the command is empty; `whittle help' lists the commands"},
+             {["help", ""], "the name of the command is empty; `whittle help' lists the commands"},
+             {["tune", ""], "`whittle tune' needs PATH, but this argument is empty; see"
+                            " `whittle help tune'"},
              {["build", "a", "--target=moon"],
               "--target cannot be `moon'; use one of x86_64, board; see `whittle help build'"},
              {["build", "a", "--vm", "fast"],
@@ -542,9 +560,9 @@ bad_outputs(Config) ->
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["build", Hello | Words]))
      || {Words, Line} <-
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
-             {["--format", "dir"], "hello exists, but whittle did not create it: remove it, or "
+             {["--format", "dir"], "hello exists, but Whittle did not create it: remove it, or "
                                    "name another output with -o"},
-             {["-o", "hello/letter"], "hello/letter exists, but whittle did not create it: remove "
+             {["-o", "hello/letter"], "hello/letter exists, but Whittle did not create it: remove "
                                       "it, or name another output with -o"},
              {["--otp", "17", "-o", "none/out"],
               "none/out cannot be written (no such file or directory): "
@@ -757,6 +775,7 @@ bad_files(Config) ->
     <<Head:Middle/binary, Byte, Tail/binary>> = Bytes,
     ok = file:write_file(filename:join(Dir, "flipped"), [Head, Byte bxor 1, Tail]),
     ok = file:write_file(filename:join(Dir, "cut"), Head),
+    ok = file:write_file(filename:join(Dir, "longer"), [Bytes, "more"]),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, [Command, File]))
      || Command <- ["size", "run"],
         {File, Line} <-
@@ -768,10 +787,12 @@ bad_files(Config) ->
              {?config(hello, Config) ++ "/ebin/hello.app",
               ?config(hello, Config) ++ "/ebin/hello.app: it is not an ELF executable: name a file "
               "that `whittle build' made"},
-             {"flipped", "flipped: the file is damaged (checksum): copy it again, or build it "
-                         "again"},
-             {"cut", "cut: the executable is damaged (truncated): copy it again, or build it "
-                     "again"}]],
+             {"flipped", "flipped: the pack in the file is damaged (its checksum is wrong): copy "
+                         "the file again, or build it again"},
+             {"cut", "cut: the executable is damaged (its end is missing): copy it again, or "
+                     "build it again"},
+             {"longer", "longer: the executable is damaged (other bytes follow its last byte): "
+                        "copy it again, or build it again"}]],
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
             [{"/bin/sh", "/bin/sh: it contains no packed application: name a file that "
@@ -825,7 +846,7 @@ not_regular(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config), "--format", "dir"]),
     "" = os:cmd("mkfifo '" ++ Dir ++ "/hello/more'"),
     refused(Config, ["build", ?config(hello, Config), "--format", "dir"],
-            ["hello holds more, which whittle did not write: move it, or name another output with "
+            ["hello holds more, which Whittle did not write: move it, or name another output with "
              "-o"]).
 
 %% Sparse files take no room on the disk.
@@ -845,11 +866,11 @@ unread_archive(Config) ->
 too_large(Config) ->
     File = filename:join(?config(dir, Config), "large"),
     "" = os:cmd("truncate -s 8G '" ++ File ++ "'"),
-    [refused(Config, Words, [File, " is larger than any output of whittle: check the name"])
+    [refused(Config, Words, [File, " is larger than any output of Whittle: check the name"])
      || Words <- [["size", File], ["run", File], ["why", File, "lists"],
                   building(Config, ["--ca-certs", File])]],
     [refused(Config, building(Config, [Option, File]),
-             [File, " is larger than the 64 MB that whittle reads: check the path given to ",
+             [File, " is larger than the 64 MB that Whittle reads: check the path given to ",
                Option])
      || Option <- ["--keep", "--evidence"]].
 
@@ -920,7 +941,7 @@ clean(Config) ->
     ?assertMatch({match, _},
                  re:run(Listed, "\nother .*thesis.txt \\(Whittle did not create it, so it "
                                 "stays\\)\n")),
-    ?assertMatch({match, _}, re:run(Listed, "\nwhittle removed nothing; .* removes 28 bytes\n$")),
+    ?assertMatch({match, _}, re:run(Listed, "\nWhittle removed nothing; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% No entry is older than an hour.
     ?assertEqual({0, "the cache has no matching entries\n", ""},

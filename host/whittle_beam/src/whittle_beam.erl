@@ -44,7 +44,7 @@
       | {damaged, {chunk_id() | file, atom()}}
       | {obsolete, module_of_otp_20_or_older}
       | {too_old, [Opcode :: pos_integer()]}    % no OTP from 25 on loads these
-      | {too_many_atoms, pos_integer()}         % in this VM, together with the module
+      | whittle_bounded:too_many()
       | {missing, {Caller :: name(), Called :: name()}} % Called is not in the module
       | {no_lambda, {atom(), arity(), Index :: non_neg_integer()}}
       | {no_label, {name() | none, pos_integer()}}
@@ -113,16 +113,23 @@ terms(Id, Data) ->
 -spec atoms(beam()) -> [atom()].
 atoms(#beam{atoms = Atoms}) -> tuple_to_list(Atoms).
 
-%% @doc Returns the atoms that loading creates: those of the table and of literals, sorted.
--spec all_atoms(beam()) -> [atom()].
+%% @doc Returns the atoms that loading creates: those of the table and of literals, sorted. The
+%% error is that of the first literal that cannot be decoded.
+-spec all_atoms(beam()) -> {ok, [atom()]} | {error, error()}.
 all_atoms(Beam) ->
     <<_:32, Terms/binary>> = case inflated_literals(Beam) of
                                  <<>> -> <<0:32>>;
                                  Literals -> Literals
                              end,
-    lists:usort(atoms(Beam) ++ lists:append([atoms_in(Read)
-                                             || <<Size:32, Term:Size/binary>> <= Terms,
-                                                {ok, Read} <- [literal(Term)]])).
+    all_atoms([Term || <<Size:32, Term:Size/binary>> <= Terms], atoms(Beam)).
+
+all_atoms([Term | Terms], Found) ->
+    case literal(Term) of
+        {ok, Read} -> all_atoms(Terms, atoms_in(Read) ++ Found);
+        {error, _} = Error -> Error
+    end;
+all_atoms([], Found) ->
+    {ok, lists:usort(Found)}.
 
 atoms_in(Atom) when is_atom(Atom) -> [Atom];
 atoms_in([Head | Tail]) -> atoms_in(Head) ++ atoms_in(Tail);
@@ -272,9 +279,8 @@ format_error({damaged, {Chunk, Why}}) ->
 format_error({too_old, Opcodes}) ->
     io_lib:format("has instructions that no OTP since 25 loads (~w); compile the "
                   "module again", [Opcodes]);
-format_error({too_many_atoms, Count}) ->
-    io_lib:format("has so many names that Whittle's VM would need ~b atoms; set "
-                  "ERL_ZFLAGS=\"+t NUMBER\" to allow more, and run the command again", [Count]);
+format_error({too_many_atoms, Limit}) ->
+    whittle_bounded:too_many_atoms(Limit);
 format_error({missing, {none, Called}}) ->
     io_lib:format("lacks the function ~ts, which it uses; compile the module again",
                   [printed(Called)]);
@@ -421,7 +427,10 @@ entries(Id, #beam{chunks = Chunks}) ->
 check_literals(#beam{literals = none}) -> ok;
 check_literals(#beam{literals = {_, <<Count:32, Terms/binary>>}}) ->
     ok = check_terms(Count, Terms),
-    in_room(whittle_bounded:check_terms([Term || <<Size:32, Term:Size/binary>> <= Terms]));
+    case whittle_bounded:check_terms([Term || <<Size:32, Term:Size/binary>> <= Terms]) of
+        {error, not_a_term} -> damaged(<<"LitT">>, not_a_term);
+        Checked -> in_room(Checked)
+    end;
 check_literals(_) -> damaged(<<"LitT">>, cut_off).
 
 %% The loader takes no term that is deflated on its own (tag 80).

@@ -183,8 +183,8 @@ format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
     [Out, " is the input and would be overwritten: name another output with -o"];
-format_error({Tag, _, _} = Error) when Tag =:= bad_settings; Tag =:= unreadable_settings ->
-    whittle_make_settings:format_error(Error);
+format_error({unreadable, {settings, _, _}} = Error) -> whittle_make_settings:format_error(Error);
+format_error({bad_settings, _} = Error) -> whittle_make_settings:format_error(Error);
 format_error(Error) -> whittle_make_shake:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
@@ -261,7 +261,7 @@ tell(Event, #{request := #{tell := Tell}}) ->
 
 %% Internal functions: the steps, in their order
 
-check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []))).
+check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_options(Build))).
 
 vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.

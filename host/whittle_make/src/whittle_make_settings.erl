@@ -9,16 +9,16 @@
 
 -type settings() :: #{flags := [string()], environment := [{string(), string()}]}.
 
--type error() :: {bad_settings, file:filename(), unicode:chardata()}
-               | {unreadable_settings, file:filename(), file:posix() | badarg}.
+-type error() :: {bad_settings, {file:filename(), unicode:chardata()}}
+               | {unreadable, {settings, file:filename(), file:posix() | badarg}}.
 
 %% @doc Reads a file of settings: one map with the keys `flags' and `environment', and any others.
 -spec read(file:filename()) -> {ok, settings()} | {error, error()}.
 read(File) ->
     case whittle_file:text(File) of
         {ok, Bytes} -> checked(File, whittle_term:parse(Bytes));
-        {error, Reason} when is_atom(Reason) -> {error, {unreadable_settings, File, Reason}};
-        {error, Line} -> {error, {bad_settings, File, Line}}
+        {error, Reason} when is_atom(Reason) -> {error, {unreadable, {settings, File, Reason}}};
+        {error, Line} -> {error, {bad_settings, {File, Line}}}
     end.
 
 checked(File, {ok, [#{flags := Flags, environment := Environment}]})
@@ -28,13 +28,14 @@ checked(File, {ok, [#{flags := Flags, environment := Environment}]})
     case Wrong of
         [] -> {ok, #{flags => Flags, environment => Environment}};
         [First | _] ->
-            {error, {bad_settings, File,
-                     io_lib:format("~0tP is neither a flag of the emulator (+P) or its value, nor "
-                                   "a variable of the VM", [First, 8])}}
+            {error, {bad_settings,
+                     {File,
+                      io_lib:format("~0tP is neither a flag of the emulator (+P) or its value, nor "
+                                    "a variable of the VM", [First, 8])}}}
     end;
 checked(File, {ok, _}) ->
-    {error, {bad_settings, File, "it must hold one map with the keys flags and environment"}};
-checked(File, {error, Line}) -> {error, {bad_settings, File, Line}}.
+    {error, {bad_settings, {File, "it must hold one map with the keys flags and environment"}}};
+checked(File, {error, Line}) -> {error, {bad_settings, {File, Line}}}.
 
 %% A flag with `-' is for init or the program: it could set a cookie, or end the list of flags.
 is_flag(Word) -> is_word(Word) andalso hd(Word) =/= $-.
@@ -70,8 +71,8 @@ add(#{flags := Flags, environment := Environment}, System) ->
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
-format_error({unreadable_settings, File, Reason}) ->
+format_error({unreadable, {settings, File, Reason}}) ->
     [File, " cannot be read (", file:format_error(Reason), "): name a file of `whittle tune' with "
      "--settings"];
-format_error({bad_settings, File, Line}) ->
+format_error({bad_settings, {File, Line}}) ->
     [File, ": ", Line, ": name a file of `whittle tune' with --settings"].

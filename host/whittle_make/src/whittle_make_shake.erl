@@ -26,7 +26,7 @@
 -type reason() :: conflict()
                 | {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
                 | {not_names, {file:filename(), string()}}
-                | {too_many_names, file:filename()}
+                | {too_many_names, {file:filename(), Limit :: pos_integer()}}
                 | {bad_evidence, {file:filename(), whittle_shake_evidence:error()}}.
 
 %% The largest file of function names and the largest recording, in bytes.
@@ -70,7 +70,8 @@ keep(#{keep_file := File} = Options) ->
            fun(Bytes) ->
                    case whittle_shake_name:parse_file(Bytes) of
                        {ok, Names} -> {ok, (maps:remove(keep_file, Options))#{keep => Names}};
-                       {error, too_many_names} -> {error, {too_many_names, File}};
+                       {error, {too_many_atoms, Limit}} ->
+                           {error, {too_many_names, {File, Limit}}};
                        {error, Line} -> {error, {not_names, {File, Line}}}
                    end
            end]);
@@ -128,7 +129,16 @@ facts(System, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
               fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
 
-plan(System, Options) -> in(whittle_shake:plan(System, Options)).
+plan(System, #{evidence := Evidence} = Options) ->
+    case whittle_shake:plan(System, Options) of
+        {error, Error} ->
+            in({error, whittle_shake_evidence:other_program(Error, whittle_recording:own(Evidence),
+                                                            System)});
+        Planned ->
+            in(Planned)
+    end;
+plan(System, Options) ->
+    in(whittle_shake:plan(System, Options)).
 
 in({ok, _} = Ok) -> Ok;
 in({error, Error}) -> {error, {shake, Error}}.
@@ -156,14 +166,14 @@ format_error({unreadable, {Option, File, eftype}}) ->
     [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, efbig}}) ->
-    [File, " is larger than the 64 MB that whittle reads: check the path given to --",
+    [File, " is larger than the 64 MB that Whittle reads: check the path given to --",
      atom_to_list(Option)];
 format_error({unreadable, {Option, File, Reason}}) ->
     [File, $\s, whittle_file:format_error(Reason), ": check the path given to --",
      atom_to_list(Option)];
 format_error({not_names, {File, Line}}) ->
     [File, ": `", Line, "' is not of the form M, M:F or M:F/A: correct the line"];
-format_error({too_many_names, File}) ->
-    [File, ": ", whittle_term:too_many_names()];
+format_error({too_many_names, {File, Limit}}) ->
+    [File, $\s, whittle_bounded:too_many_atoms(Limit)];
 format_error({bad_evidence, {File, Error}}) ->
     [File, $\s, whittle_shake_evidence:format_error(Error)].

@@ -65,6 +65,7 @@ read(Out) ->
         {{ok, Bytes}, {ok, Plan}} ->
             case whittle_shake_saved:from_binary(Bytes, Plan) of
                 {ok, Saved} -> {ok, Saved};
+                {error, plan_of_another} -> plan_of_another(Out);
                 {error, Error} -> {error, {wrong_plan, {path(Out), Error}}}
             end
     end.
@@ -72,7 +73,7 @@ read(Out) ->
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().
 format_error({not_a_plan, Path}) ->
-    [Path, " is not a plan of whittle, and the plan of this build has the same path: move it, or "
+    [Path, " is not a plan of Whittle, and the plan of this build has the same path: move it, or "
            "name another output with -o"];
 format_error({no_room, {Path, eisdir}}) ->
     [Path, " is a directory, and the plan of this build has the same path: move it, or name "
@@ -103,6 +104,15 @@ without_plan(Out) ->
         _ -> {error, {no_plan, path(Out)}}
     end.
 
+%% A damaged output has another checksum than its plan names, so the plan seems to be of another
+%% build. Then the damage is the error.
+plan_of_another(Out) ->
+    case filelib:is_dir(Out) orelse whittle_pack:read(Out) of
+        {error, {in, {_, {Damaged, _}}}} = Error when Damaged =:= elf_damaged;
+                                                      Damaged =:= pack_damaged -> Error;
+        _ -> {error, {wrong_plan, {path(Out), plan_of_another}}}
+    end.
+
 %% A directory's bill of materials has the checksum of each part, so it identifies the directory.
 known_by(Out) ->
     case filelib:is_dir(Out) of
@@ -112,4 +122,4 @@ known_by(Out) ->
 
 wrong(no_plan) -> "is not a plan";
 wrong(plan_of_another) -> "is the plan of another build";
-wrong({plan_version, _}) -> "was written by another version of whittle".
+wrong({plan_version, _}) -> "was written by another version of Whittle".

@@ -41,7 +41,7 @@ no_flags(Config) ->
 bad_files(Config) ->
     [begin
          Error = read(Text, Config),
-         ?assertMatch({Text, {error, {bad_settings, _, _}}}, {Text, Error}),
+         ?assertMatch({Text, {error, {bad_settings, {_, _}}}}, {Text, Error}),
          {error, Reason} = Error,
          Line = unicode:characters_to_list(whittle_make:format_error(Reason)),
          ?assertEqual({Text, nomatch}, {Text, re:run(Line, "\n")})
@@ -57,8 +57,11 @@ bad_files(Config) ->
                  "#{flags => [], environment => [{\"ERL_A=B\", \"x\"}]}.",
                  "#{flags => [], environment => [\"A=b\"]}.",
                  "#{flags => [], environment => [{\"A\", \"b\nc\"}]}."]],
-    ?assertMatch({error, {unreadable_settings, "/nowhere", enoent}},
-                 whittle_make_settings:read("/nowhere")).
+    Unreadable = {unreadable, {settings, "/nowhere", enoent}},
+    ?assertEqual({error, Unreadable}, whittle_make_settings:read("/nowhere")),
+    ?assertEqual(unreadable, whittle_make:code(Unreadable)),
+    ?assertEqual("/nowhere cannot be read (no such file or directory): name a file of `whittle "
+                 "tune' with --settings", lists:flatten(whittle_make:format_error(Unreadable))).
 
 %% Internal functions
 

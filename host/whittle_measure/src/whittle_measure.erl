@@ -8,12 +8,14 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, report/2, pictures/1, tables/1, compare/2, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, titles/1, compare/2, json/1]).
 -export([format_error/1, details/1, code/1]).
 
--export_type([reason/0, report/0, front/0]).
+-export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
+                | {no_values, file:filename()}
+                | whittle_measure_otp:reason()
                 | {different_studies, file:filename(), file:filename()}
                 | {no_charts, unicode:chardata()}.
 
@@ -23,13 +25,8 @@
                     samples := [whittle_measure_samples:sample()],
                     results := whittle_measure_analysis:results(),
                     noise := whittle_measure_analysis:noise(),
-                    front => [front()],                   % of report/2
-                    page => file:filename(),              % of report/1 and report/2
-                    notes => [unicode:chardata()]}.       % of report/1 and report/2
-
-%% A chart that stands before the charts of the responses.
--type front() :: #{title := unicode:chardata(), text := unicode:chardata(),
-                   chart := whittle_json:json()}.
+                    page => file:filename(),              % of report/1
+                    notes => [unicode:chardata()]}.       % of report/1
 
 %% @doc Lists the studies that come with Whittle, with their titles.
 -spec studies() -> [{string(), unicode:chardata()}].
@@ -48,11 +45,22 @@ study(Name, Only) ->
     whittle_work:steps([fun(_) -> whittle_measure_study:read(Name) end,
                         fun(Study) -> whittle_measure_study:only(Only, Study) end]).
 
-%% @doc Runs a study and returns its directory.
+%% @doc Runs a study and returns its directory. The error is `no_values' if no run gave a value; the
+%% samples with the reasons are in the directory.
 -spec run(whittle_measure_study:study(), whittle_measure_run:options()) ->
           {ok, file:filename()} | {error, reason()}.
 run(Study, Options) ->
-    whittle_measure_run:run(Study, Options).
+    whittle_work:steps([fun(_) -> whittle_measure_run:run(Study, Options) end, fun with_values/1]).
+
+with_values(Dir) ->
+    case whittle_measure_samples:read(Dir) of
+        {ok, _, Samples} ->
+            case [Values || #{<<"values">> := Values} <- Samples, map_size(Values) > 0] of
+                [] -> {error, {no_values, Dir}};
+                _ -> {ok, Dir}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Computes the results of a directory.
 -spec results(file:filename()) -> {ok, report()} | {error, reason()}.
@@ -69,14 +77,9 @@ results(Dir) ->
 %% @doc Computes the results of a directory and writes its page, `page.html'. Without Node.js, or
 %% without the packages of `web/chart', the page has no charts, and a note says so.
 -spec report(file:filename()) -> {ok, report()} | {error, reason()}.
-report(Dir) -> report(Dir, []).
-
-%% @doc Writes the page like {@link report/1}, with charts of the caller's before the others.
--spec report(file:filename(), [front()]) -> {ok, report()} | {error, reason()}.
-report(Dir, Front) ->
+report(Dir) ->
     case results(Dir) of
-        {ok, Results} ->
-            Report = Results#{front => Front},
+        {ok, Report} ->
             Charts = whittle_measure_page:charts(Report),
             {Drawings, Notes} = case whittle_measure_draw:svg(Charts) of
                                     {ok, Svgs} -> {Svgs, []};
@@ -117,6 +120,10 @@ tables(#{results := Results, study := #{references := References}}) ->
     [{whittle_measure_table:rows(Result, References),
       whittle_measure_table:notes(Result, References)} || Result <- Results].
 
+%% @doc Returns the titles of factors and levels as a table, or `[]' if the study has none.
+-spec titles(report()) -> [[unicode:chardata()]].
+titles(#{study := Study}) -> whittle_measure_table:titles(Study).
+
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides.
 -spec compare(file:filename(), file:filename()) ->
@@ -146,20 +153,40 @@ format_error({no_program, Name}) ->
 format_error({no_tool, Response, Program, Remedy}) ->
     ["the response ", atom_to_list(Response), " needs ", Program, ", which is not on the PATH: ",
      Remedy];
+format_error({no_pauses, Program, Response}) ->
+    io_lib:format("the response ~ts cannot be measured in a build of ~ts with `missing => crash', "
+                  "because it may lack the code that loads the counter: use `missing => load', or "
+                  "remove the response", [Response, Program]);
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({bad_request, Name, Request}) ->
     io_lib:format("a request of the program ~ts has an option that no build knows, or lacks one "
-                  "that it needs: ~0tP: correct the study (docs/measure.md)", [Name, Request, 20]);
+                  "that it needs: ~0tP: correct the study (docs/measure.md of Whittle's source)",
+                  [Name, Request, 20]);
+format_error({Tag, _} = Error) when Tag =:= bad_source; Tag =:= source ->
+    whittle_measure_source:format_error(Error);
+format_error({recording, Name, Line}) ->
+    io_lib:format("the recording of ~ts for `seen' failed: ~ts: correct the program or its "
+                  "workload, or name a recording with `evidence_file' (docs/recordings.md)",
+                  [Name, Line]);
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
      "applications of the program, or remove the runner `stock' from the study"];
+format_error({no_values, Dir}) ->
+    ["every run of the study failed: correct the study or its programs (the reasons are in ",
+     filename:join(Dir, "samples.jsonl"), ")"];
 format_error({different_studies, One, Other}) ->
     [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->
     whittle_measure_samples:format_error(Error);
+format_error(Error) when element(1, Error) =:= no_otp; element(1, Error) =:= nothing_left;
+                         element(1, Error) =:= no_given; element(1, Error) =:= no_objects;
+                         element(1, Error) =:= no_run; element(1, Error) =:= nothing_to_resume;
+                         element(1, Error) =:= no_store; element(1, Error) =:= other_format;
+                         element(1, Error) =:= damaged_run ->
+    whittle_measure_otp:format_error(Error);
 format_error(Error) -> whittle_measure_study:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.

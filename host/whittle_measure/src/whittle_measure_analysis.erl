@@ -66,7 +66,7 @@ result(Response, #{name := Name}, Study, Samples) ->
     Values = values(Response, Samples),
     Base = maps:remove(program, whittle_measure_study:baseline(Name, Study)),
     Rows = [row(Cell, Base, Values, Samples, Response) || Cell <- Cells],
-    Effects = effects(Cells, Base, Values, Study),
+    Effects = of_study(Cells, Base, Values, Study),
     Better = whittle_measure_response:better(Response),
     {CorrectedRows, CorrectedEffects} = case whittle_measure_response:is_exact(Response) of
                                             true -> exact(Rows, Effects, Better);
@@ -110,9 +110,13 @@ row(#{levels := Levels, program := Program} = Cell, Base, Values, Samples, #{nam
 log_ratio(Value, Other) when Value > 0, Other > 0 -> [math:log(Value / Other)];
 log_ratio(_, _) -> [].
 
-%% Main effects, then interactions of two factors.
-effects(Cells, Base, Values, #{factors := Factors}) when length(Factors) > 1 ->
-    Changed = [{Name, Level} || #{name := Name, levels := Levels} <- Factors,
+%% Main effects, then interactions of two factors. The effect of a factor that varies alone is its
+%% row's ratio.
+of_study(Cells, Base, Values, Study) ->
+    effects(whittle_measure_study:crossed(Study), Cells, Base, Values).
+
+effects([_, _ | _] = Crossed, Cells, Base, Values) ->
+    Changed = [{Name, Level} || #{name := Name, levels := Levels} <- Crossed,
                                 #{name := Level} <- Levels, Level =/= maps:get(Name, Base)],
     Pairs = [[One, Other] || {Name, _} = One <- Changed, {Of, _} = Other <- Changed,
                              Name < Of],
@@ -190,7 +194,10 @@ compared(Logs, [P | Ps], Tests, Better) ->
                                                       Logs, 1),
     {#{median => math:exp(Median), interval => {math:exp(Low), math:exp(High)},
        n => length(Logs), p => P, verdict => verdict(P, Median, Better),
-       detectable => math:exp(whittle_measure_statistics:detectable(Logs, ?LEVEL / Tests))}, Ps}.
+       detectable => detectable(whittle_measure_statistics:detectable(Logs, ?LEVEL / Tests))}, Ps}.
+
+%% Two blocks and many tests need a difference beyond all numbers. No float is larger than e^709.
+detectable(Log) -> math:exp(min(Log, 700.0)).
 
 verdict(P, _, _) when P >= ?LEVEL -> none;
 verdict(_, Log, less) when Log < 0 -> better;

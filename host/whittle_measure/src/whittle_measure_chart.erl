@@ -6,17 +6,25 @@
 %% lighter than theirs, for dark pages.
 -module(whittle_measure_chart).
 
--export([intervals/1, curves/3, points/1]).
+-export([intervals/2, curves/3, accounts/1, points/1]).
 
 -define(WIDTH, 460).
 -define(COLORS, [<<"#2b8cca">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
                  <<"#56b4e9">>]).
+%% Charts with more kinds than these colors also use gray and a dark yellow.
+-define(MORE_COLORS, ?COLORS ++ [<<"#999999">>, <<"#b8a800">>]).
 
-%% @doc Describes the medians of one result with their intervals, one line for each cell. A line
-%% across the chart marks the baseline. An exact value has no interval.
--spec intervals(map()) -> whittle_json:json().
-intervals(#{response := Response, rows := Rows}) ->
+%% @doc Describes the medians of one result with their intervals, one line for each cell. Behind
+%% them a stroke marks the value of each run, so that the chart shows the distribution. A line
+%% across the chart marks the baseline. An exact value has no interval and no strokes. `Runs' has
+%% the values of each row.
+-spec intervals(map(), [[number()]]) -> whittle_json:json().
+intervals(#{response := Response, rows := Rows}, Runs) ->
     Unit = whittle_measure_response:unit(Response),
+    Strokes = [#{cell => text(whittle_measure_table:levels(Levels)), run => scaled(Value, Unit)}
+               || {#{levels := Levels}, Values}
+                      <- lists:zip(whittle_measure_table:varied(Rows), Runs),
+                  Value <- Values],
     Values = [maps:merge(#{cell => text(whittle_measure_table:levels(Levels)),
                            median => scaled(Median, Unit), baseline => Ratio =:= baseline},
                          ends(Row, Unit))
@@ -27,6 +35,11 @@ intervals(#{response := Response, rows := Rows}) ->
     X = #{type => quantitative, title => text(axis(Response, Unit)), scale => #{zero => true}},
     (base())#{data => #{values => Values}, height => #{step => 22},
               layer =>
+                  [#{data => #{values => Strokes},
+                     mark => #{type => tick, color => currentColor, opacity => 0.4, thickness => 1,
+                               size => 14},
+                     encoding => #{x => X#{field => run}, y => Y}}
+                   || Strokes =/= []] ++
                   [#{transform => [#{filter => <<"datum.baseline">>}],
                      mark => #{type => rule, strokeDash => [4, 4], color => currentColor,
                                opacity => 0.6},
@@ -37,25 +50,46 @@ intervals(#{response := Response, rows := Rows}) ->
                    #{mark => #{type => point, filled => true, color => hd(?COLORS), size => 60},
                      encoding => #{x => X#{field => median}, y => Y}}]}.
 
-%% @doc Describes the memory of a program over time: one line for each cell, the median over the
-%% blocks. `Column' is the place in a sample's `curve': 2 is RSS, 3 PSS, 4 anonymous memory.
--spec curves(2..4, unicode:chardata(), [{unicode:chardata(), [[number()]]}]) ->
+%% @doc Describes the memory of a program over time: one line for each level of a factor. `Column'
+%% is the place in a point of a curve: 2 is RSS, 3 PSS, 4 anonymous memory.
+-spec curves(2..4, unicode:chardata(),
+             {unicode:chardata(), [{unicode:chardata(), whittle_measure_curve:curve()}]}) ->
           whittle_json:json().
-curves(Column, Title, Cells) ->
-    Values = [#{cell => text(Cell), time => hd(Point) / 1000,
+curves(Column, Title, {Factor, Lines}) ->
+    Values = [#{level => text(Level), time => hd(Point) / 1000,
                 megabytes => lists:nth(Column, Point) / 1.0e6}
-              || {Cell, Points} <- Cells, Point <- Points],
-    (base())#{data => #{values => Values}, height => 240,
+              || {Level, Points} <- Lines, Point <- Points],
+    Level = #{field => level, type => nominal, sort => null, legend => legend(4)},
+    (base())#{data => #{values => Values}, height => 240, title => text(Factor),
               mark => #{type => line, interpolate => linear},
               encoding =>
                   #{x => #{field => time, type => quantitative, title => <<"seconds">>},
                     y => #{field => megabytes, type => quantitative,
                            title => text([Title, ", MB"])},
-                    color => #{field => cell, type => nominal, sort => null,
-                               scale => #{range => ?COLORS},
-                               legend => #{title => null, labelLimit => 480}},
-                    strokeDash => #{field => cell, type => nominal, sort => null,
-                                    legend => #{title => null, labelLimit => 480}}}}.
+                    color => Level#{scale => #{range => ?MORE_COLORS}},
+                    strokeDash => Level}}.
+
+%% @doc Describes the groups of bytes that make up the memory of each cell, as bars.
+-spec accounts([{unicode:chardata(), [{unicode:chardata(), number()}]}]) -> whittle_json:json().
+accounts(Cells) ->
+    Values = [#{cell => text(Cell), group => text(Group), megabytes => Bytes / 1.0e6,
+                order => Order}
+              || {Cell, Groups} <- Cells, {Order, {Group, Bytes}} <- lists:enumerate(Groups)],
+    Order = [text(Group) || {_, Groups} <- lists:sublist(Cells, 1), {Group, _} <- Groups],
+    (base())#{data => #{values => Values}, height => #{step => 22},
+              mark => #{type => bar, stroke => currentColor, strokeWidth => 0.4},
+              encoding =>
+                  #{x => #{field => megabytes, type => quantitative, stack => zero,
+                           title => <<"resident memory at the end of the run, MB">>},
+                    y => #{field => cell, type => nominal, sort => null, title => null,
+                           axis => #{labelLimit => 480}},
+                    color => #{field => group, type => nominal, sort => Order,
+                               scale => #{domain => Order, range => ?MORE_COLORS},
+                               legend => legend(2)},
+                    order => #{field => order, type => quantitative}}}.
+
+%% Below the chart a legend also fits a narrow page.
+legend(Columns) -> #{title => null, labelLimit => 300, orient => bottom, columns => Columns}.
 
 %% @doc Describes points of two values: megabytes and a ratio of time. `front' is the kind of a
 %% point, which its color and its shape show.
@@ -90,6 +124,8 @@ base() ->
                             tickColor => currentColor, domainColor => currentColor,
                             gridColor => currentColor, gridOpacity => 0.15},
                   legend => #{labelColor => currentColor, titleColor => currentColor},
+                  title => #{color => currentColor, fontSize => 11, fontWeight => normal,
+                             anchor => start},
                   view => #{stroke => null},
                   font => <<"sans-serif">>}}.
 

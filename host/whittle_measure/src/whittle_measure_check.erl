@@ -18,12 +18,15 @@ checked(Map) ->
     Study = fields(Map, "the study",
                    [{title, required, fun text/2}, {question, "", fun text/2},
                     {programs, required, fun programs/2}, {factors, [], fun factors/2},
+                    {crossed, none, fun names_or_none/2},
                     {baseline, #{}, fun plain_map/2}, {responses, required, fun responses/2},
                     {blocks, 5, positive()}, {warmup, 0, from(0)},
                     {seed, 1, fun whole/2}, {duration, 10, positive()},
                     {references, [], fun references/2}]),
     Baseline = full_baseline(Study),
+    ok = check_responses(Study),
     ok = check_programs(Study),
+    ok = check_crossed(Study),
     ok = check_references(Study),
     Study#{baseline => Baseline}.
 
@@ -105,20 +108,54 @@ programs(Programs, _) ->
                     #{name := Name} = Checked =
                         fields(Program, "a program",
                                [{name, required, fun name/2}, {input, none, fun text/2},
+                                {otp_source, none, fun otp_source/2},
                                 {command, none, fun texts/2}, {arguments, [], fun texts/2},
                                 {ready, none, fun pattern/2}, {workload, none, fun text/2},
                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
                                 {request, #{}, fun request/2}]),
-                    case {[input, command] -- maps:keys(Checked), Checked} of
-                        {[input], #{library := _}} ->
+                    case {[input, command, otp_source] -- maps:keys(Checked), Checked} of
+                        {[_, _], #{library := _}} when not is_map_key(input, Checked) ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
-                        {[_], _} -> Checked;
-                        _ -> wrong("program ~tp needs either an input or a command", [Name])
+                        {[_, _], _} -> Checked;
+                        _ -> wrong("program ~tp needs either an input, a command or an otp_source",
+                                   [Name])
                     end
             end).
 
+%% The files become modules of an application.
+otp_source(Map, Where) ->
+    fields(Map, Where, [{otp, whittle_runtime:default_otp(), fun text/2},
+                        {files, required, fun texts/2}, {defines, [], fun texts/2},
+                        {start, required, fun start/2}]).
+
+start({Module, Function} = Start, _) when is_atom(Module), is_atom(Function) -> Start;
+start(Other, Where) -> wrong("~ts: ~tP is not {Module, Function}", [Where, Other, 8]).
+
 atoms(List, Where) when is_list(List), List =/= [] -> [name(Name, Where) || Name <- List];
 atoms(Other, Where) -> wrong("~ts: ~tP is not a list of names", [Where, Other, 8]).
+
+names_or_none([], _) -> [];
+names_or_none(List, Where) -> atoms(List, Where).
+
+check_responses(#{responses := Responses, programs := Programs}) ->
+    Known = [Name || #{name := Name} <- Programs],
+    case [{Name, Program} || #{name := Name, programs := Of} <- Responses, Program <- Of,
+                             not lists:member(Program, Known)] of
+        [] -> ok;
+        [{Name, Unknown} | _] ->
+            wrong("response ~tp names the program ~tp; the programs are ~ts",
+                  [Name, Unknown, names(Known)])
+    end.
+
+check_crossed(#{crossed := Crossed, factors := Factors}) ->
+    Known = [Name || #{name := Name} <- Factors],
+    case [Factor || Factor <- Crossed, not lists:member(Factor, Known)] of
+        [] -> ok;
+        [Unknown | _] ->
+            wrong("the study, key crossed: there is no factor ~tp; the factors are ~ts",
+                  [Unknown, names(Known)])
+    end;
+check_crossed(_) -> ok.
 
 %% A program without a response would be built for nothing.
 check_programs(#{programs := Programs, factors := Factors, responses := Responses}) ->
@@ -167,7 +204,7 @@ levels(Levels, _) ->
 %% The study decides the input and the output itself.
 request(Map, Where) when is_map(Map) ->
     case maps:keys(Map) -- [otp, target, flavor, optimize, format, libs, add, natives, includes,
-                            attributes, shake, ca_certs] of
+                            attributes, shake, ca_certs, settings] of
         [] -> Map;
         [Key | _] -> wrong("~ts: ~tp is not an option of a build", [Where, Key])
     end;

@@ -24,6 +24,7 @@
 -type error() :: {not_started, file:filename(), non_neg_integer(), binary()}
                | {failed, non_neg_integer(), binary()}
                | {not_ready, pos_integer(), binary()}
+               | {too_fast, binary()}              % it prints faster than the engine reads
                | {workload_failed, non_neg_integer(), binary()}
                | {workload_endless, pos_integer(), binary()}
                | {ended_early, binary()}.          % before its workload ended
@@ -34,9 +35,15 @@
 %% The last bytes of the output that a study keeps.
 -define(OUTPUT, 1_000_000).
 
+%% The longest part of an unfinished line in which the engine looks for the `ready' line.
+-define(LINE_BYTES, 65_536).
+
+%% The pieces of output that may wait for the engine. A piece has at most 64 kB.
+-define(BACKLOG, 2000).
+
 %% @doc Runs a program until it ends or until its time is over, and then ends it. The error is
-%% `not_ready' if the program neither ended nor printed its line in time, and `failed' if it ended
-%% with another exit code than 0.
+%% `not_ready' if the program neither ended nor printed its line in time, `too_fast' if it prints
+%% faster than this process can read, and `failed' if it ended with another exit code than 0.
 -spec run(subject(), settings()) ->
           {ok, whittle_measure_response:outcome()} | {error, error()}.
 run(#{program := Program, arguments := Arguments, environment := Environment} = Subject,
@@ -48,7 +55,7 @@ run(#{program := Program, arguments := Arguments, environment := Environment} = 
             State = #{started => Started, start => Start, interval => 1000 * Interval,
                       pattern => pattern(Settings), deadline => Start + 1000 * Patience,
                       patience => Patience,
-                      duration => 1000 * Duration, next => Start, output => [], line => <<>>,
+                      duration => 1000 * Duration, next => Start, output => {0, []}, line => <<>>,
                       given => maps:with([workload, last], Settings),
                       outcome => maps:merge(#{memory => []}, maps:with([out], Subject))},
             watch(State);
@@ -68,15 +75,27 @@ watch(#{started := Started, next := Next, deadline := Deadline} = State) ->
     Wait = max(0, min(Next, Deadline) - now_us()),
     case next(Started, (Wait + 999) div 1000, State) of
         {workload, Result} -> worked(Result, State);
-        {output, Bytes} -> watch(lines(now_us(), Bytes, State));
+        {output, Bytes} -> printed(output(now_us(), Bytes, State));
         {ended, Status} -> ended(Status, now_us(), State);
-        timeout ->
-            Now = now_us(),
-            if
-                Now >= Deadline -> over(State);
-                Now >= Next -> watch(read_memory(Now, State));
-                true -> watch(State)
-            end
+        timeout -> due(State)
+    end.
+
+due(#{next := Next, deadline := Deadline} = State) ->
+    Now = now_us(),
+    if
+        Now >= Deadline -> over(State);
+        Now >= Next -> watch(read_memory(Now, State));
+        true -> watch(State)
+    end.
+
+%% A port does not wait until its owner has read, so the pieces that wait have a limit.
+printed(#{started := Started} = State) ->
+    case process_info(self(), message_queue_len) of
+        {message_queue_len, Waiting} when Waiting > ?BACKLOG ->
+            ok = stop_workload(State),
+            ok = whittle_program:stop(Started),
+            {error, {too_fast, tail(State)}};
+        _ -> due(State)
     end.
 
 %% The workload's end is seen at the next reading. Its time is exact, because its own process takes
@@ -94,11 +113,20 @@ worked({Status, _, Output}, #{started := Started}) ->
     ok = whittle_program:stop(Started),
     {error, {workload_failed, Status, Output}}.
 
-lines(At, Bytes, #{line := Before, output := Output} = State) ->
+%% The lines count only until the program is ready.
+output(At, Bytes, #{output := Output, outcome := Outcome} = State) ->
+    Kept = State#{output := add(Bytes, Output)},
+    case Outcome of
+        #{ready := _} -> Kept;
+        _ -> lines(At, Bytes, Kept)
+    end.
+
+lines(At, Bytes, #{line := Before} = State) ->
     [Rest | Reversed] = lists:reverse(binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>,
                                                    [global])),
-    lists:foldl(fun(Line, S) -> line(At, Line, S) end,
-                State#{line := Rest, output := [Output, Bytes]}, lists:reverse(Reversed)).
+    Start = binary:part(Rest, 0, min(byte_size(Rest), ?LINE_BYTES)),
+    lists:foldl(fun(Line, S) -> line(At, Line, S) end, State#{line := Start},
+                lists:reverse(Reversed)).
 
 line(At, Line, #{start := Start, outcome := Outcome, pattern := Pattern} = State) ->
     First = maps:merge(#{first_line => At - Start}, Outcome),
@@ -126,11 +154,18 @@ workload(Command, Pid) ->
     spawn_monitor(
       fun() ->
               Start = now_us(),
-              {Status, Output} = whittle_program:run(
-                                   "/bin/sh", ["-c", Command],
-                                   #{env => [{"WHITTLE_PID", integer_to_list(Pid)}]}),
+              {ok, Started} = whittle_program:start(
+                                "/bin/sh", ["-c", Command],
+                                #{env => [{"WHITTLE_PID", integer_to_list(Pid)}]}),
+              {Status, Output} = to_the_end(Started, {0, []}),
               Self ! {self(), {Status, now_us() - Start, Output}}
       end).
+
+to_the_end(Started, Output) ->
+    case whittle_program:next(Started, infinity) of
+        {output, Bytes} -> to_the_end(Started, add(Bytes, Output));
+        {ended, Status} -> {Status, last_bytes(Output)}
+    end.
 
 stop_workload(#{workload := {Pid, Monitor}}) ->
     exit(Pid, kill),
@@ -193,9 +228,18 @@ work(#{before := Before, last := {At, #{cpu := Cpu} = After}, ready_at := Ready}
       watched => max(1, (At - Ready) div 1000)};
 work(_) -> #{}.
 
-tail(#{output := Output}) ->
-    Bytes = iolist_to_binary(Output),
-    binary:part(Bytes, byte_size(Bytes), -min(byte_size(Bytes), ?OUTPUT)).
+tail(#{output := Output}) -> last_bytes(Output).
+
+%% Adds a piece to the last bytes of an output. The list has at most twice as many bytes as are kept.
+add(Bytes, {Size, Pieces}) when Size + byte_size(Bytes) > 2 * ?OUTPUT ->
+    Last = last_bytes({Size, [Pieces, Bytes]}),
+    {byte_size(Last), [Last]};
+add(Bytes, {Size, Pieces}) -> {Size + byte_size(Bytes), [Pieces, Bytes]}.
+
+last_bytes({_, Pieces}) ->
+    Bytes = iolist_to_binary(Pieces),
+    Kept = min(byte_size(Bytes), ?OUTPUT),
+    binary:copy(binary:part(Bytes, byte_size(Bytes), -Kept)).
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
@@ -206,16 +250,21 @@ format_error({failed, Status, Output}) ->
 format_error({not_ready, Milliseconds, Output}) ->
     io_lib:format("the program was not ready after ~b s (~ts): correct the pattern of its `ready' "
                   "line, or allow more time", [Milliseconds div 1000, last(Output)]);
+format_error({too_fast, Output}) ->
+    io_lib:format("the program prints faster than Whittle can read: let it print less, or send its "
+                  "output to a file (~ts)", [last(Output)]);
 format_error({workload_failed, Status, Output}) ->
     io_lib:format("the workload ended with ~b: ~ts", [Status, last(Output)]);
 format_error({workload_endless, Milliseconds, Output}) ->
-    io_lib:format("the workload had not ended after ~b s; of the program, ~ts",
+    io_lib:format("the workload had not ended after ~b s; give it more time, or correct it "
+                  "(the program: ~ts)",
                   [Milliseconds div 1000, last(Output)]);
 format_error({ended_early, Output}) ->
     io_lib:format("the program ended before its workload did: ~ts", [last(Output)]).
 
 last(Output) ->
-    case binary:split(Output, <<"\n">>, [global, trim_all]) of
+    Bytes = binary:part(Output, byte_size(Output), -min(byte_size(Output), ?LINE_BYTES)),
+    case binary:split(Bytes, <<"\n">>, [global, trim_all]) of
         [] -> "it printed nothing";
         Lines -> ["its last line is `", whittle_file_name:printable(lists:last(Lines)), "'"]
     end.

@@ -7,13 +7,13 @@
 %% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
 -spec charts(whittle_measure:report()) -> [whittle_json:json()].
 charts(Report) ->
-    [Chart || #{chart := Chart} <- maps:get(front, Report, [])]
+    [Chart || #{chart := Chart} <- front(Report)]
         ++ [Chart || #{charts := Charts} <- sections(Report), Chart <- Charts].
 
 %% @doc Names a PNG file for each chart of {@link charts/1}.
 -spec chart_names(whittle_measure:report()) -> [file:filename()].
 chart_names(Report) ->
-    Front = [Chart || #{chart := Chart} <- maps:get(front, Report, [])],
+    Front = front(Report),
     ["front-" ++ integer_to_list(Index) ++ ".png" || Index <- lists:seq(1, length(Front))] ++
     [lists:flatten(io_lib:format("~ts-~ts-~b.png", [Name, Program, Index]))
      || #{result := #{response := #{name := Name}, program := Program}, charts := Charts}
@@ -25,15 +25,18 @@ chart_names(Report) ->
 -spec html(whittle_measure:report(), [unicode:chardata()]) -> iodata().
 html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
     #{study := #{references := References}} = Report,
-    {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, maps:get(front, Report, [])),
+    {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, front(Report)),
     {Sections, _} = lists:mapfoldl(fun(Section, Left) -> section(Section, References, Left) end,
                                    Rest, sections(Report)),
     unicode:characters_to_binary(
       ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
        escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
-       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), Front, Sections,
-       footer(Report), "</main>\n</body>\n</html>\n"]).
+       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), titles(Report),
+       Front, Sections, footer(Report), "</main>\n</body>\n</html>\n"]).
+
+%% The charts of `whittle tune' are in its study.
+front(#{study := Study}) -> maps:get(front, Study, []).
 
 front(#{title := Title, text := Text}, Drawings) ->
     {Own, Rest} = lists:split(min(1, length(Drawings)), Drawings),
@@ -41,34 +44,89 @@ front(#{title := Title, text := Text}, Drawings) ->
       [["<figure>", Svg, "</figure>\n"] || Svg <- Own], "</section>\n"], Rest}.
 
 %% One section for each response, with the programs one after another.
-sections(#{results := Results, samples := Samples}) ->
-    [#{result => Result, charts => [whittle_measure_chart:intervals(Result) || has_values(Result)]
-                                   ++ curves(Result, Samples)}
+sections(#{study := Study, results := Results, samples := Samples}) ->
+    [#{result => Result, charts => [whittle_measure_chart:intervals(Result, values(Result, Samples))
+                                    || has_values(Result)]
+                                   ++ curves(Result, Study, Samples)
+                                   ++ accounts(Result, Samples)}
      || Result <- Results].
+
+%% The values of each row's runs.
+values(#{response := #{name := Name} = Response, program := Program, rows := Rows}, Samples) ->
+    case whittle_measure_response:is_exact(Response) of
+        true -> [[] || _ <- Rows];
+        false ->
+            Key = atom_to_binary(Name),
+            [[Value || #{<<"values">> := #{Key := Value}} <- of_cell(Levels, Program, Samples)]
+             || #{levels := Levels} <- Rows]
+    end.
 
 has_values(#{rows := Rows}) -> lists:any(fun(Row) -> is_map_key(median, Row) end, Rows).
 
-%% The curve of memory belongs to the mean of the same memory.
-curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Samples) ->
+%% The curves of memory belong to the mean of the same memory. Each factor has a chart: its levels,
+%% with the other factors as in the baseline.
+curves(#{response := #{kind := Kind}, program := Program, rows := Rows}, Study, Samples) ->
     case lists:keyfind(Kind, 1, [{rss_mean, 2, "resident set"}, {pss_mean, 3, "proportional set"},
                                  {anonymous_mean, 4, "anonymous memory"}]) of
         false -> [];
         {Kind, Column, Title} ->
+            Base = maps:remove(program, whittle_measure_study:baseline(Program, Study)),
+            Measured = [Levels || #{levels := Levels, median := _} <- Rows],
             [whittle_measure_chart:curves(
                Column, Title,
-               [{whittle_measure_table:levels(Short), middle_curve(Levels, Program, Samples)}
-                || {#{levels := Short}, #{levels := Levels, median := _}}
-                       <- lists:zip(whittle_measure_table:varied(Rows), Rows)])]
+               {Name, [{Level, whittle_measure_curve:median(Curves)}
+                       || {Level, Levels} <- Lines,
+                          Curves <- [[Curve || #{<<"curve">> := [_ | _] = Curve}
+                                                   <- of_cell(Levels, Program, Samples)]],
+                          Curves =/= []]})
+             || {Name, Lines} <- lines(Base, Measured)]
     end.
 
-%% The curve of the block in the middle of the study stands for all.
-middle_curve(Levels, Program, Samples) ->
+%% A program without factors has one line.
+lines(Base, Measured) when map_size(Base) =:= 0 ->
+    [{"", [{"all", Levels} || Levels <- Measured]}];
+lines(Base, Measured) ->
+    [{[atom_to_list(Factor), others(Base)],
+      [{atom_to_list(maps:get(Factor, Levels)), Levels} || Levels <- Own]}
+     || Factor <- lists:sort(maps:keys(Base)),
+        Own <- [[Levels || Levels <- Measured,
+                           maps:remove(Factor, Levels) =:= maps:remove(Factor, Base)]],
+        length(Own) > 1 orelse map_size(Base) =:= 1].
+
+others(Base) when map_size(Base) > 1 -> ", with the other factors as in the baseline";
+others(_) -> "".
+
+%% The groups of the account stand with the first of their responses.
+accounts(#{response := #{kind := account, line := terms}, program := Program, rows := Rows},
+         Samples) ->
+    Cells = [{whittle_measure_table:levels(Short), groups(Accounts)}
+             || {#{levels := Short}, #{levels := Levels}}
+                    <- lists:zip(whittle_measure_table:varied(Rows), Rows),
+                Accounts <- [[Lines || #{<<"account">> := #{<<"lines">> := Lines}}
+                                           <- of_cell(Levels, Program, Samples)]],
+                Accounts =/= []],
+    [whittle_measure_chart:accounts(Cells) || Cells =/= []];
+accounts(_, _) -> [].
+
+%% The medians over the runs. Pages that nothing has touched are a negative number, and most of them
+%% belong to C code, so the chart has both as one bar.
+groups(Accounts) ->
+    [{Title, max(0, whittle_measure_statistics:median([bytes(Groups, Lines) || Lines <- Accounts]))}
+     || {Groups, Title} <- [{[c_code, untouched], "memory of C code, without untouched pages"}
+                            | [{[Group], Title}
+                               || {Group, Title} <- whittle_measure_account:groups(),
+                                  not lists:member(Group, [c_code, untouched, unexplained])]]].
+
+bytes(Groups, Lines) ->
+    Names = [atom_to_binary(Group) || Group <- Groups],
+    lists:sum([Bytes || #{<<"group">> := Of, <<"bytes">> := Bytes} <- Lines,
+                        lists:member(Of, Names)]).
+
+of_cell(Levels, Program, Samples) ->
     Key = maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
                           || {Name, Level} <- [{program, Program} | maps:to_list(Levels)]]),
-    Curves = [Curve || #{<<"cell">> := Cell, <<"curve">> := Curve}
-                           <- whittle_measure_samples:runs(Samples),
-                       Cell =:= Key, Curve =/= []],
-    lists:nth((length(Curves) + 1) div 2, Curves).
+    [Sample || #{<<"cell">> := Cell} = Sample <- whittle_measure_samples:runs(Samples),
+               Cell =:= Key].
 
 %% The chart's axis has the title of the response, and the heading has the names of the table.
 section(#{result := #{response := #{name := Name}, program := Program} = Result, charts := Charts},
@@ -89,6 +147,9 @@ table([Head | Rows]) ->
 
 cell(Number) when is_integer(Number) -> whittle_number:text(Number);
 cell(Text) -> escaped(Text).
+
+titles(#{study := Study}) ->
+    [table(Titles) || [_ | _] = Titles <- [whittle_measure_table:titles(Study)]].
 
 summary(#{samples := Samples} = Report) ->
     Builds = length(whittle_measure_samples:builds(Samples)),
@@ -112,9 +173,9 @@ runs(Count, #{study := #{blocks := Blocks, seed := Seed},
                    [100 * (Pace - 1), 100 * Others, 100 * Steal])].
 
 footer(#{study := #{name := Name}, facts := Facts} = Report) ->
-    Command = case Report of
-                  #{front := [_ | _]} -> "whittle ";
-                  _ -> "whittle measure "
+    Command = case front(Report) of
+                  [_ | _] -> "whittle ";
+                  [] -> "whittle measure "
               end,
     Machine = maps:get(<<"machine">>, Facts),
     ["<footer><p>Made by <code>", Command, escaped(Name), "</code>. Raw samples: "
@@ -140,7 +201,8 @@ style() ->
     "  font: 1rem/1.5 system-ui, sans-serif; }\n"
     "main { max-width: 60rem; margin: 0 auto; padding: 1rem; }\n"
     "h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }\n"
-    "figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }\n"
+    "figure { margin: 1rem 0; overflow-x: auto; }\n"
+    "figure svg { max-width: 100%; min-width: 30rem; height: auto; }\n"
     ".table { overflow-x: auto; }\n"
     "table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }\n"
     "th, td { text-align: right; padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line);\n"

@@ -5,7 +5,7 @@
 -module(whittle_measure_response).
 
 -export([kinds/0, check/1, needs/1, applies/2, is_exact/1, lacks/1, unit/1, better/1, title/1,
-         value/2]).
+         value/2, pauses/0]).
 
 -export_type([request/0, outcome/0, unit/0]).
 
@@ -13,9 +13,13 @@
         #{name := atom(),
           kind := atom(),
           title => unicode:chardata(),
+          programs => [atom()],                   % default: all that have what it measures
           unit => unit(),                         % of `printed' and `command'
           better => less | more,                  % of `printed' and `command'; default: less
           pattern => string(),                    % of `printed': its first group is the number
+          line => atom(),                         % of `account': a group of lines
+          allocator => atom(),                    % of `allocator'
+          part => whittle_measure_account:part(), % of `allocator'; default: carriers
           command => [string(), ...]}.            % of `command': prints the number
 
 -type unit() :: bytes | milliseconds | count | string().
@@ -35,8 +39,18 @@
           work => whittle_measure_process:work(), % between ready and the end
           cpu => float(),                         % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
+          %% of a program that still runs at the end, if a response needs the account
+          account => {ok, whittle_measure_account:account()}
+                   | {error, whittle_measure_snapshot:error()},
+          %% the longest pause by a garbage collection, and the counts of pauses by their lengths,
+          %% in nanoseconds, if a response needs them
+          pauses => {non_neg_integer(), [{non_neg_integer(), pos_integer()}]} | none,
           output => binary(),
           directory => file:filename()}.
+
+-define(IS_PAUSE(Kind), Kind =:= gc_pause_p50; Kind =:= gc_pause_p99; Kind =:= gc_pause_p999;
+        Kind =:= gc_pause_max).
+-define(MICROSECONDS, "\x{b5}s").
 
 %% @doc Lists the kinds of responses: name, unit, direction and help. The study gives the unit of
 %% the kinds with the unit `given'.
@@ -61,6 +75,13 @@ kinds() ->
      {anonymous_max, bytes, less, "the largest anonymous memory"},
      {anonymous_mean, bytes, less, "the mean anonymous memory after the program is ready"},
      {file_mean, bytes, less, "the mean memory of mapped files after the program is ready"},
+     {account, bytes, less, "a part of the account of the VM's memory at the end; `line' names it"},
+     {allocator, bytes, less, "the blocks, the carriers or the free space of one of the VM's "
+      "allocators at the end"},
+     {gc_pause_p50, ?MICROSECONDS, less, "the median pause by a garbage collection"},
+     {gc_pause_p99, ?MICROSECONDS, less, "the pause that 1 % of the garbage collections exceed"},
+     {gc_pause_p999, ?MICROSECONDS, less, "the pause that 0.1 % of the garbage collections exceed"},
+     {gc_pause_max, ?MICROSECONDS, less, "the longest pause by a garbage collection"},
      {cpu, milliseconds, less, "the CPU time between ready and the end"},
      {cpu_per_minute, milliseconds, less, "the CPU time in each minute after ready"},
      {wakeups_per_minute, count, less, "the voluntary context switches in each minute after ready"},
@@ -78,7 +99,7 @@ check(#{kind := Kind} = Request) when is_atom(Kind) ->
                                   [Kind, lists:join(", ", [atom_to_list(Known)
                                                            || {Known, _, _, _} <- kinds()])])};
         _ ->
-            Allowed = [name, kind, title] ++ options(Kind),
+            Allowed = [name, kind, title, programs] ++ options(Kind),
             case {maps:keys(Named) -- Allowed, required(Kind) -- maps:keys(Named)} of
                 {[Unknown | _], _} ->
                     {error, io_lib:format("response ~tp: there is no key ~tp", [Kind, Unknown])};
@@ -94,8 +115,12 @@ check(Other) ->
 
 options(printed) -> [pattern, unit, better];
 options(command) -> [command, unit, better];
+options(account) -> [line];
+options(allocator) -> [allocator, part];
 options(_) -> [].
 
+required(account) -> [line];
+required(allocator) -> [allocator];
 required(printed) -> [pattern, unit];
 required(command) -> [command, unit];
 required(_) -> [].
@@ -115,6 +140,11 @@ is_sound(better, Better) -> Better =:= less orelse Better =:= more;
 is_sound(pattern, Text) -> is_text(Text) andalso element(1, re:compile(Text, [unicode])) =:= ok;
 is_sound(command, Words) ->
     is_list(Words) andalso Words =/= [] andalso lists:all(fun is_text/1, Words);
+is_sound(programs, Names) ->
+    is_list(Names) andalso Names =/= [] andalso lists:all(fun is_atom/1, Names);
+is_sound(line, Line) -> lists:keymember(Line, 1, whittle_measure_account:groups());
+is_sound(allocator, Name) -> lists:member(Name, whittle_measure_account:allocators());
+is_sound(part, Part) -> lists:member(Part, [blocks, carriers, free]);
 is_sound(title, Text) -> is_text(Text).
 
 is_text(Text) -> is_list(Text) andalso Text =/= [] andalso io_lib:printable_unicode_list(Text).
@@ -138,6 +168,8 @@ is_exact(#{kind := Kind}) -> Kind =:= library orelse lists:member(Kind, ?OF_OUTP
 %% @doc Tells whether a program has what a response measures. A command has no output of a build,
 %% and nothing runs a library.
 -spec applies(request(), whittle_measure_study:program()) -> boolean().
+applies(#{programs := Names} = Response, #{name := Name} = Program) ->
+    lists:member(Name, Names) andalso applies(maps:remove(programs, Response), Program);
 applies(#{kind := Kind}, #{library := _}) -> Kind =:= library;
 applies(#{kind := library}, _) -> false;
 applies(#{kind := Kind}, #{command := _}) -> not lists:member(Kind, ?OF_OUTPUT);
@@ -171,8 +203,20 @@ better(#{kind := Kind}) -> element(3, lists:keyfind(Kind, 1, kinds())).
 %% @doc Returns the title of a response, for tables and charts.
 -spec title(request()) -> unicode:chardata().
 title(#{title := Title}) -> Title;
+title(#{kind := account, line := Line}) ->
+    {Line, Title} = lists:keyfind(Line, 1, whittle_measure_account:groups()),
+    Title;
+title(#{kind := allocator, allocator := Name} = Response) ->
+    [atom_to_list(Name), $\s, part_title(maps:get(part, Response, carriers))];
 title(#{name := Name, kind := Name}) -> element(4, lists:keyfind(Name, 1, kinds()));
 title(#{name := Name}) -> atom_to_list(Name).
+
+part_title(free) -> "free space";
+part_title(Part) -> atom_to_list(Part).
+
+%% @doc Lists the kinds of responses that are pauses by garbage collections.
+-spec pauses() -> [atom()].
+pauses() -> [gc_pause_p50, gc_pause_p99, gc_pause_p999, gc_pause_max].
 
 %% @doc Takes the number of a response from an outcome. The error is one line. `none' means that the
 %% response does not apply: the stock OTP and commands have no output.
@@ -206,6 +250,25 @@ value(#{kind := file_mean}, Outcome) -> of_ready(file, fun mean/1, Outcome);
 value(#{kind := cpu}, Outcome) -> work(cpu, Outcome);
 value(#{kind := cpu_per_minute}, Outcome) -> per_minute(work(cpu, Outcome), Outcome);
 value(#{kind := wakeups_per_minute}, Outcome) -> per_minute(work(wakeups, Outcome), Outcome);
+value(#{kind := account, line := Line}, Outcome) ->
+    of_account(fun(Account) -> whittle_measure_account:bytes(Line, Account) end, Outcome);
+value(#{kind := allocator, allocator := Name} = Response, Outcome) ->
+    Part = maps:get(part, Response, carriers),
+    of_account(fun(Account) -> whittle_measure_account:part(Name, Part, Account) end, Outcome);
+value(#{kind := gc_pause_max}, #{pauses := {Longest, [_ | _]}}) -> {ok, Longest / 1000};
+value(#{kind := Kind}, #{pauses := {_, [_ | _] = Counts}}) when ?IS_PAUSE(Kind) ->
+    Share = case Kind of
+                gc_pause_p50 -> 0.5;
+                gc_pause_p99 -> 0.99;
+                gc_pause_p999 -> 0.999
+            end,
+    Rank = max(1, ceil(Share * lists:sum([Count || {_, Count} <- Counts]))),
+    {ok, ranked(Rank, Counts) / 1000};
+value(#{kind := Kind}, #{pauses := {_, []}}) when ?IS_PAUSE(Kind) ->
+    {error, "the VM collected no garbage, or ended before it told whittle about it"};
+value(#{kind := Kind}, #{pauses := none}) when ?IS_PAUSE(Kind) ->
+    {error, "the VM loaded no counter of garbage collections: docs/measure.md names the VMs that "
+     "load it"};
 value(#{kind := printed, pattern := Pattern}, #{output := Output}) ->
     case re:run(Output, Pattern, [unicode, {capture, all_but_first, binary}]) of
         {match, [Text | _]} -> number(Text);
@@ -213,6 +276,20 @@ value(#{kind := printed, pattern := Pattern}, #{output := Output}) ->
     end;
 value(#{kind := command, command := [Program | Arguments]}, Outcome) ->
     command(Program, Arguments, Outcome).
+
+of_account(Take, #{account := {ok, Account}}) ->
+    case Take(Account) of
+        none -> none;
+        Bytes -> {ok, Bytes}
+    end;
+of_account(_, #{account := {error, Reason}}) ->
+    {error, whittle_measure_snapshot:format_error(Reason)};
+of_account(_, _) ->
+    {error, "the program ended by itself, so there was no account at the end: let it run for "
+     "longer than the duration of the study, or give it a workload"}.
+
+ranked(Rank, [{Time, Count} | _]) when Rank =< Count -> Time;
+ranked(Rank, [{_, Count} | Longer]) -> ranked(Rank - Count, Longer).
 
 found(Key, Outcome) ->
     case Outcome of
@@ -233,14 +310,14 @@ of_ready(_, _, _) -> {error, missing(ready)}.
 
 memory(Field, Fun, Since, #{memory := Memory}) ->
     case [Bytes || {At, #{Field := Bytes}} <- Memory, At >= Since, Bytes > 0] of
-        [] -> {error, "the program ended before whittle read its memory"};
+        [] -> {error, "the program ended before Whittle read its memory"};
         Each -> {ok, Fun(Each)}
     end.
 
 mean(Values) -> lists:sum(Values) / length(Values).
 
 work(Field, #{work := Work}) -> {ok, maps:get(Field, Work)};
-work(_, _) -> {error, "the program ended before whittle read its CPU time and context switches"}.
+work(_, _) -> {error, "the program ended before Whittle read its CPU time and context switches"}.
 
 per_minute({ok, Number}, #{watched := Milliseconds}) -> {ok, Number * 60_000 / Milliseconds};
 per_minute({error, _} = Error, _) -> Error.

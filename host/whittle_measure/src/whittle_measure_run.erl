@@ -19,11 +19,15 @@
                | {failed, map(), unicode:chardata()}.
 
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
-                | {no_tool, atom(), string(), unicode:chardata()}.
+                | {no_tool, atom(), string(), unicode:chardata()}
+                | {no_pauses, atom(), atom()}.
 
 %% The milliseconds between two readings of memory, and the fewest readings in a duration.
 -define(INTERVAL, 1000).
 -define(READINGS, 10).
+
+%% The most points of a curve in a sample.
+-define(POINTS, 600).
 
 %% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
 %% whose program cannot be built ends the study; a program that fails under a setting is a result.
@@ -57,9 +61,21 @@ check_tools(#{responses := Responses}) ->
         [Error | _] -> {error, Error}
     end.
 
-check_builds(Cells, #{base := Base}) ->
-    steps([fun(_) -> whittle_measure_subject:check(Build, Base) end
-           || Build <- whittle_measure_subject:builds(Cells)]).
+check_builds(Cells, #{base := Base} = Study) ->
+    Builds = whittle_measure_subject:builds(Cells),
+    steps([fun(_) -> check_pauses(Build, Study) end || Build <- Builds]
+          ++ [fun(_) -> whittle_measure_subject:check(Build, Base) end || Build <- Builds]).
+
+%% Without code that nothing can reach, a system cannot load the counter of pauses.
+check_pauses(#{program := #{name := Name} = Program, runner := whittle,
+               request := #{shake := #{missing := crash}}}, #{responses := Responses}) ->
+    case [Kind || #{kind := Kind} = Response <- Responses,
+                  whittle_measure_instruments:is_counter_needed(Response),
+                  whittle_measure_response:applies(Response, Program)] of
+        [] -> ok;
+        [Kind | _] -> {error, {no_pauses, Name, Kind}}
+    end;
+check_pauses(_, _) -> ok.
 
 make_dir(Dir) ->
     case filelib:ensure_path(Dir) of
@@ -68,7 +84,7 @@ make_dir(Dir) ->
     end.
 
 %% Builds each program once.
-prepare(Cells, #{base := Base}, Dir, Tell) ->
+prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
     Builds = whittle_measure_subject:builds(Cells),
     Count = length(Builds),
     Outputs = filename:join(Dir, "builds"),
@@ -77,11 +93,17 @@ prepare(Cells, #{base := Base}, Dir, Tell) ->
                   | [fun({Before, Shared}) ->
                              #{program := #{name := Name}} = Build,
                              Tell({build, Index, Count, Name}),
-                             case whittle_measure_subject:prepare(Build, Base, Outputs, TellMake,
-                                                                  Shared) of
-                                 {ok, {Made, New}} -> {ok, {Before#{Build => Made}, New}};
-                                 {error, _} = Error -> Error
-                             end
+                             steps([fun(_) -> whittle_measure_source:complete(Build, Dir, TellMake)
+                                    end,
+                                    fun(WithInput) ->
+                                            whittle_measure_record:complete(WithInput, Study, Dir,
+                                                                            TellMake)
+                                    end,
+                                    fun(Complete) ->
+                                            whittle_measure_subject:prepare(
+                                              Complete, Base, Outputs, TellMake, Shared)
+                                    end,
+                                    fun({Made, New}) -> {ok, {Before#{Build => Made}, New}} end])
                      end || {Index, Build} <- lists:enumerate(Builds)]]),
     case Each of
         {ok, {Prepared, _}} -> {ok, Prepared};
@@ -190,14 +212,17 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
        #{tell := Tell} = Context) ->
     Pace = whittle_measure_machine:pace(),
     Before = whittle_measure_machine:look(),
-    Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study),
+    Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study,
+                      Context),
     Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(), cpu(Outcome)),
     Common = #{block => Block, position => Position, cell => key(Cell),
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
     case Outcome of
         {ok, Seen} ->
             Taken = taken(Cell, Seen, Study, Context),
-            maps:merge(Common, Taken#{curve => curve(Seen)});
+            maps:merge(Common, (account(Seen))#{curve => curve(Seen),
+                                                values => maps:get(values, Taken),
+                                                failed => maps:get(failed, Taken)});
         {error, Reason} ->
             Line = unicode:characters_to_binary(whittle_measure_observe:format_error(Reason)),
             Tell({failed, whittle_measure_study:key(Cell), Line}),
@@ -205,8 +230,13 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
     end.
 
 curve(Seen) ->
-    [[At div 1000, Rss, Pss, Anonymous]
-     || {At, #{rss := Rss, pss := Pss, anonymous := Anonymous}} <- maps:get(memory, Seen, [])].
+    whittle_measure_curve:thin(
+      ?POINTS,
+      [[At div 1000, Rss, Pss, Anonymous]
+       || {At, #{rss := Rss, pss := Pss, anonymous := Anonymous}} <- maps:get(memory, Seen, [])]).
+
+account(#{account := {ok, Account}}) -> #{account => whittle_measure_account:sample(Account)};
+account(_) -> #{}.
 
 %% Takes the numbers of the responses from an outcome.
 taken(#{program := Program} = Cell, Seen, #{responses := Responses}, #{dir := Dir, tell := Tell}) ->
@@ -225,17 +255,24 @@ cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
 cpu(_) -> 0.
 
 %% Runs the program only if a response needs it.
-outcome(Cell, Made, #{responses := Responses, duration := Duration}) ->
+outcome(Cell, Made, #{responses := Responses, duration := Duration}, #{dir := Dir}) ->
     Static = static(Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = maps:merge(maps:with([ready, workload], maps:get(program, Cell)),
-                                  #{duration => 1000 * Duration,
-                                    interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}),
-            case whittle_measure_observe:run(whittle_measure_subject:subject(Cell, Made),
-                                             Settings) of
-                {ok, Seen} -> {ok, maps:merge(Static, Seen)};
+            Settings = settings(maps:get(program, Cell), Duration),
+            {Subject, Set} = whittle_measure_instruments:attach(
+                               Responses, whittle_measure_subject:subject(Cell, Made), Settings,
+                               Dir),
+            case whittle_measure_observe:run(Subject, Set) of
+                {ok, Seen} ->
+                    {ok, maps:merge(Static,
+                                    whittle_measure_instruments:read(Responses, Dir, Seen))};
                 {error, _} = Error -> Error
             end
     end.
+
+settings(Program, Duration) ->
+    maps:merge(maps:with([ready, workload], Program),
+               #{duration => 1000 * Duration,
+                 interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}).

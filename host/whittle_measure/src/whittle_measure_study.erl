@@ -6,7 +6,7 @@
 %% @hidden
 -module(whittle_measure_study).
 
--export([shipped/0, root/0, read/1, only/2, of_program/2, cells/1, baseline/2, key/1]).
+-export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, baseline/2, key/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
@@ -19,18 +19,22 @@
           question := unicode:chardata(),
           programs := [program(), ...],
           factors := [factor()],
+          crossed => [atom()],                    % the factors of which every combination runs;
+                                                  % the others vary alone; default: all
           baseline := #{atom() => atom()},        % one level of each factor
           responses := [whittle_measure_response:request(), ...],
           blocks := pos_integer(),
           warmup := non_neg_integer(),            % blocks that run first and are not analyzed
           seed := integer(),
           duration := pos_integer(),              % seconds; programs that do not end stop then
-          references := [cited()]}.
+          references := [cited()],
+          front => [front()]}.                    % a study of `whittle tune' has it; a file not
 
 -type program() ::
         #{name := atom(),
           input => file:filename(),               % an application, release or escript
           command => [string(), ...],             % a program that exists, instead of an input
+          otp_source => whittle_measure_source:spec(), % modules of OTP's source, likewise
           arguments => [string()],                % of the program that is built; default: none
           workload => string(),                   % a command of sh; the run ends with it
           ready => string(),                      % a regular expression for the line that says
@@ -39,6 +43,10 @@
                                                   % files, instead of building a program
           factors => [atom()],                    % default: all factors of the study
           request => map()}.                      % options of its build, for every cell
+
+%% A chart that stands before the charts of the responses.
+-type front() :: #{title := unicode:chardata(), text := unicode:chardata(),
+                   chart := whittle_json:json()}.
 
 -type factor() :: #{name := atom(), title => unicode:chardata(), levels := [level(), ...]}.
 
@@ -159,16 +167,34 @@ of_program(Program, #{factors := Factors, baseline := Baseline} = Study) ->
                                                         lists:member(Name, Own)],
            baseline := maps:with(Own, Baseline)}.
 
-%% @doc Lists the cells: each program with each combination of the levels of its factors.
+%% @doc Returns the factors of which every combination runs.
+-spec crossed(study()) -> [factor()].
+crossed(#{crossed := Names, factors := Factors}) ->
+    [Factor || #{name := Name} = Factor <- Factors, lists:member(Name, Names)];
+crossed(#{factors := Factors}) -> Factors.
+
+%% @doc Lists the cells: each program with each combination of the levels of its crossed factors,
+%% and with each other level of a factor that varies alone.
 -spec cells(study()) -> [cell()].
 cells(#{programs := Programs} = Study) ->
     [#{program => Program, levels => maps:from_list(Levels)}
-     || Program <- Programs, #{factors := Factors} <- [of_program(Program, Study)],
-        Levels <- combinations(Factors)].
+     || Program <- Programs, Own <- [of_program(Program, Study)],
+        Levels <- combinations(Own)].
 
-combinations([]) -> [[]];
-combinations([#{name := Name, levels := Levels} | Factors]) ->
-    [[{Name, Level} | Rest] || Level <- Levels, Rest <- combinations(Factors)].
+combinations(#{factors := Factors, baseline := Baseline} = Study) ->
+    Crossed = crossed(Study),
+    Alone = Factors -- Crossed,
+    Base = [{Name, Level} || #{name := Name, levels := Levels} <- Factors,
+                             #{name := Of} = Level <- Levels, Of =:= maps:get(Name, Baseline)],
+    [lists:ukeymerge(1, lists:ukeysort(1, Levels), lists:ukeysort(1, Base))
+     || Levels <- product(Crossed)
+            ++ [[{Name, Level}] || #{name := Name, levels := Levels} <- Alone,
+                                   #{name := Of} = Level <- Levels,
+                                   Of =/= maps:get(Name, Baseline)]].
+
+product([]) -> [[]];
+product([#{name := Name, levels := Levels} | Factors]) ->
+    [[{Name, Level} | Rest] || Level <- Levels, Rest <- product(Factors)].
 
 %% @doc Returns the key of the cell that a program's other cells are compared with.
 -spec baseline(atom(), study()) -> map().

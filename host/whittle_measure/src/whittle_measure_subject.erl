@@ -7,14 +7,15 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, check/2, prepare/5, subject/2]).
+-export([builds/1, build/1, check/2, records/1, prepare/5, subject/2]).
 
 -export_type([build/0, prepared/0, shared/0, reason/0]).
 
 %% An output that several cells may share.
 -type build() :: #{program := whittle_measure_study:program(),
                    runner := whittle | stock | library,
-                   request := map(), form => whittle_measure_library:form()}.
+                   request := map(), form => whittle_measure_library:form(),
+                   recording => file:filename()}. % for a build that needs one (records/1)
 
 -type prepared() :: #{program := file:filename(), arguments := [string()],
                       out => file:filename(), size => pos_integer(),
@@ -28,6 +29,8 @@
                 | {no_program, string()}
                 | {library, string(), unicode:chardata()}
                 | {bad_request, atom(), map()}
+                | {recording, atom(), unicode:chardata()}
+                | whittle_measure_source:error()
                 | {stock, string(), unicode:chardata()}.
 
 %% @doc Lists the different builds of cells. Libraries with the same files follow each other,
@@ -69,13 +72,44 @@ check(#{program := #{command := [Name | _]}}, Base) ->
         false -> {error, {no_program, Name}};
         _ -> ok
     end;
+check(#{program := #{otp_source := _}} = Build, _) ->
+    whittle_measure_source:check(Build);
 check(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
-    try whittle_make:check(Request#{input => filename:join(Base, Input)}) of
+    try whittle_make:check(placed(without_recording(Request), Input, Base)) of
         ok -> ok;
         {error, Reason} -> {error, {make, Reason}}
     catch
         error:badarg -> {error, {bad_request, Name, Request}}
     end.
+
+%% The engine makes the recording later.
+without_recording(#{shake := #{seen := _} = Shake} = Request) ->
+    case Shake of
+        #{evidence_file := _} -> Request;
+        #{missing := crash} -> Request;         % a conflict, which whittle_make names
+        _ -> Request#{shake := maps:remove(seen, Shake)}
+    end;
+without_recording(Request) -> Request.
+
+%% @doc Tells whether a build needs a recording that the study does not name.
+-spec records(build()) -> boolean().
+records(#{runner := whittle, request := #{shake := #{seen := _} = Shake}}) ->
+    not is_map_key(evidence_file, Shake);
+records(_) -> false.
+
+%% The paths in a request begin at the directory of the study's file.
+placed(Request, Input, Base) ->
+    In = fun(Path) -> filename:join(Base, Path) end,
+    Placed = maps:map(fun(Key, Paths) when Key =:= libs; Key =:= natives -> lists:map(In, Paths);
+                         (Key, Path) when Key =:= ca_certs; Key =:= settings -> In(Path);
+                         (shake, Shake) when is_map(Shake) ->
+                              maps:map(fun(Key, Path) when Key =:= keep_file;
+                                                           Key =:= evidence_file -> In(Path);
+                                          (_, Value) -> Value
+                                       end, Shake);
+                         (_, Value) -> Value
+                      end, Request),
+    Placed#{input => In(Input)}.
 
 %% @doc Makes the program of a build. Inputs are relative to `Base'. Outputs go into `Dir'. `Tell'
 %% receives the events of the build. `Shared' comes from the build before.
@@ -105,7 +139,7 @@ files(#{program := #{input := Input, library := Names}} = Build, Base, Tell, Sha
         {{Request, Input, Names}, _} -> {ok, Shared};
         _ ->
             Taken = maps:without([target, optimize, format, ca_certs], Request),
-            case whittle_make:system(Taken#{input => filename:join(Base, Input), tell => Tell}) of
+            case whittle_make:system((placed(Taken, Input, Base))#{tell => Tell}) of
                 {ok, #{system := System}} ->
                     {ok, {{Request, Input, Names}, whittle_measure_library:files(Names, System)}};
                 {error, Reason} -> {error, {make, Reason}}
@@ -120,8 +154,8 @@ prepare(#{program := #{command := [Name | Arguments]}}, Base, _, _) ->
 prepare(#{program := #{input := Input} = Program, runner := whittle, request := Request} = Build,
         Base, Dir, Tell) ->
     Out = filename:join(Dir, name(Build)),
-    case whittle_make:make(Request#{input => filename:join(Base, Input), out => Out,
-                                    tell => Tell}) of
+    Placed = recorded(Build, placed(Request, Input, Base)),
+    case whittle_make:make(Placed#{out => Out, tell => Tell}) of
         {ok, #{size := Size, sha256 := Sum,
                runtime := #{executable := Vm, symbols := Symbols}}} ->
             {ok, #{program => filename:absname(Out), arguments => maps:get(arguments, Program),
@@ -132,12 +166,15 @@ prepare(#{program := #{input := Input} = Program, runner := whittle, request := 
     end;
 prepare(#{program := #{input := Input} = Program, runner := stock, request := Request} = Build,
         Base, Dir, Tell) ->
-    steps([fun(_) -> system(maps:with([otp, libs, add], Request), filename:join(Base, Input), Tell)
-           end,
+    steps([fun(_) -> system(placed(maps:with([otp, libs, add], Request), Input, Base), Tell) end,
            fun(#{system := System, otp := #{root := Root}}) ->
                    stock(System, Root, filename:join(Dir, name(Build)),
                          maps:get(arguments, Program))
            end]).
+
+recorded(#{recording := File}, #{shake := Shake} = Request) ->
+    Request#{shake := Shake#{evidence_file => filename:absname(File)}};
+recorded(_, Request) -> Request.
 
 %% A name with a slash is a path; any other name is on the PATH.
 in_base(Name, Base) ->
@@ -146,14 +183,19 @@ in_base(Name, Base) ->
         false -> Name
     end.
 
-name(#{program := #{name := Name}} = Build) ->
-    Bytes = term_to_binary(Build, [{minor_version, 2}, deterministic]),
+%% The study's directory may have another path when the study goes on.
+name(#{program := #{name := Name} = Program} = Build) ->
+    Own = case Program of
+              #{otp_source := _} -> maps:remove(input, Program);
+              _ -> Program
+          end,
+    Bytes = term_to_binary((maps:remove(recording, Build))#{program := Own},
+                           [{minor_version, 2}, deterministic]),
     <<Hash:6/binary, _/binary>> = crypto:hash(sha256, Bytes),
     lists:flatten(io_lib:format("~ts-~s", [Name, binary:encode_hex(Hash)])).
 
-system(Request, Input, Tell) ->
-    case whittle_make:system(Request#{input => Input, passes => [whittle_pass_applications],
-                                     tell => Tell}) of
+system(Request, Tell) ->
+    case whittle_make:system(Request#{passes => [whittle_pass_applications], tell => Tell}) of
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, {make, Reason}}
     end.
@@ -201,12 +243,20 @@ ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules
 after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].
 
-%% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS'.
+%% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS', behind
+%% the program's own. If the command has an `-extra', they are in `ERL_AFLAGS', because flags behind
+%% it would belong to the program.
 -spec subject(whittle_measure_study:cell(), prepared()) ->
           whittle_measure_observe:subject().
 subject(#{levels := Levels}, Prepared) ->
     Sorted = [Level || {_, Level} <- lists:sort(maps:to_list(Levels))],
     Flags = lists:append([Flags || #{flags := Flags} <- Sorted]),
     Environment = lists:append([Set || #{environment := Set} <- Sorted])
-        ++ [{"ERL_FLAGS", lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
+        ++ [{variable(Prepared), lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
     maps:merge(maps:with([program, arguments, out], Prepared), #{environment => Environment}).
+
+variable(#{arguments := Arguments}) ->
+    case lists:member("-extra", Arguments) of
+        true -> "ERL_AFLAGS";
+        false -> "ERL_FLAGS"
+    end.

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
+-export([rows/2, notes/2, titles/1, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
          varied/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
@@ -35,6 +35,20 @@ notes(Result, All) ->
              Source] || #{source := Source, values := Values, unit := Unit} = Reference
                             <- References, not is_map_key(levels, Reference)]
         ++ unique([Note || #{note := Note} <- References]).
+
+%% @doc Returns the titles of factors and levels as a table with a head, or `[]' if there are none.
+-spec titles(whittle_measure_study:study()) -> [[unicode:chardata()]].
+titles(#{factors := Factors}) ->
+    case lists:append([titled([atom_to_list(Name)], Factor)
+                       ++ [Row || #{name := Level} = Of <- Levels,
+                                  Row <- titled(levels(#{Name => Level}), Of)]
+                       || #{name := Name, levels := Levels} = Factor <- Factors]) of
+        [] -> [];
+        Rows -> [["factor or level", "title"] | Rows]
+    end.
+
+titled(Name, #{title := Title}) -> [[Name, Title]];
+titled(_, _) -> [].
 
 references(#{response := #{name := Response}, program := Program}, All) ->
     [Reference || #{response := OfResponse, program := OfProgram} = Reference <- All,
@@ -88,14 +102,36 @@ levels(Levels) ->
     lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                       || {Name, Level} <- lists:sort(maps:to_list(Levels))]).
 
-%% @doc Removes the levels that all rows have in common, as a study with `--only' has them.
+%% @doc Shortens the levels of rows, for tables and charts. It removes those that all rows have in
+%% common, as a study with `--only' has them. Of a factor that varies alone it removes the level of
+%% the baseline, except in the row of the baseline itself if nothing else would stay there.
 -spec varied([whittle_measure_analysis:row()]) -> [whittle_measure_analysis:row()].
 varied([_] = Rows) -> Rows;
 varied([#{levels := First} | _] = Rows) ->
     Common = [Name || {Name, Level} <- maps:to_list(First),
                       lists:all(fun(#{levels := Levels}) -> maps:get(Name, Levels) =:= Level end,
                                 Rows)],
-    [Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row <- Rows].
+    without_alone([Row#{levels := maps:without(Common, Levels)} || #{levels := Levels} = Row
+                                                                       <- Rows]).
+
+without_alone(Rows) ->
+    case [Levels || #{levels := Levels, ratio := baseline} <- Rows] of
+        [Base] ->
+            Alone = [{Name, Level} || {Name, Level} <- maps:to_list(Base),
+                                      lists:all(fun(#{levels := Levels}) ->
+                                                        is_alone(Name, Levels, Base)
+                                                end, Rows)],
+            [Row#{levels := short(Levels, maps:to_list(Levels) -- Alone)}
+             || #{levels := Levels} = Row <- Rows];
+        [] -> Rows
+    end.
+
+is_alone(Name, Levels, Base) ->
+    maps:get(Name, Levels) =:= maps:get(Name, Base)
+        orelse maps:remove(Name, Levels) =:= maps:remove(Name, Base).
+
+short(Levels, []) -> Levels;
+short(_, Kept) -> maps:from_list(Kept).
 
 effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                                                    || {Name, Level} <- Of])].

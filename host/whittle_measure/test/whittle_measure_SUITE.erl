@@ -6,13 +6,13 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
-         checked_before_builds/1, failing/1, no_program/1, bad_studies/1, shipped/1, compared/1,
-         page/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         checked_before_builds/1, failing/1, all_fail/1, no_program/1, bad_studies/1, shipped/1, compared/1,
+         page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, no_program, bad_studies, shipped, compared, page, references,
-     full_disk, every_error_is_one_line].
+     checked_before_builds, failing, all_fail, no_program, bad_studies, shipped, compared, page, titles,
+     references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -187,6 +187,14 @@ failing(Config) ->
     ?assertEqual([<<"the program ended with exit code 7: its last line is `no memory'">>],
                  lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])).
 
+%% Without a single value there is nothing to report. The samples stay.
+all_fail(Config) ->
+    Error = measure(#{programs => [program("echo no memory; exit 7")]}, Config),
+    ?assertMatch({error, {no_values, _}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "^every run of the study failed: ")),
+    {ok, #{samples := Samples}} = whittle_measure:results(in("out", Config)),
+    ?assert(length(Samples) > 0).
+
 no_program(Config) ->
     Program = #{name => p, command => ["no-such-program"]},
     ?assertMatch({error, {no_program, "no-such-program"}},
@@ -210,7 +218,7 @@ bad_studies(Config) ->
                   "list of programs is empty"},
                  {"#{title => 7, programs => [], responses => [size]}.", "7 is not a text"},
                  {bad("name => \"x\", command => [\"true\"]", "size"), "is not an atom"},
-                 {bad("name => p", "size"), "needs either an input or a command"},
+                 {bad("name => p", "size"), "needs either an input, a command or an otp_source"},
                  {bad("name => p, command => [\"true\"], ready => \"(\"", "size"),
                   "regular expression"},
                  {bad("name => p, command => [\"true\"]", "sise"), "there is no response sise"},
@@ -277,6 +285,22 @@ page(Config) ->
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
     ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
 
+%% The page and the terminal show the titles of factors and levels.
+titles(Config) ->
+    Level = fun(Name) -> #{name => Name, environment => [{"SIZE", "1"}]} end,
+    {ok, Dir} = measure(#{factors => [#{name => size, title => "the size",
+                                        levels => [(Level(small))#{title => "one < two"},
+                                                   Level(large)]}]}, Config),
+    {ok, #{page := Page} = Report} = whittle_measure:report(Dir),
+    ?assertEqual([["factor or level", "title"], ["size", "the size"],
+                  ["size=small", "one < two"]],
+                 [[chars(Cell) || Cell <- Row] || Row <- whittle_measure:titles(Report)]),
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch({_, _}, binary:match(Html, <<"<td>size=small</td><td>one &lt; two</td>">>)),
+    {ok, Plain} = measure(#{}, "plain", Config),
+    {ok, Untitled} = whittle_measure:report(Plain),
+    ?assertEqual([], whittle_measure:titles(Untitled)).
+
 %% Numbers of another work stand beside the rows that they belong to, and others below the table.
 references(Config) ->
     Source = "a work <of 2011>",
@@ -312,6 +336,7 @@ every_error_is_one_line(_) ->
               {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
               {library, "x", "y"}, {bad_request, x, #{shake => #{}}}, {different_studies, "a", "b"},
+              {no_values, "d"},
               {make, {input_is_output, "x"}}],
     [begin
          Line = chars(whittle_measure:format_error(Error)),

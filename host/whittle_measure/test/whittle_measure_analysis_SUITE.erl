@@ -5,10 +5,11 @@
 
 -export([all/0]).
 -export([ratios/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1, noise/1,
-         more_is_better/1, exact/1]).
+         more_is_better/1, exact/1, beyond_all_numbers/1]).
 
 all() ->
-    [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better, exact].
+    [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better, exact,
+     beyond_all_numbers].
 
 %% Blocks differ by far more than the cells, and the ratios are found all the same.
 ratios(_) ->
@@ -53,6 +54,18 @@ failed_runs(_) ->
 one_block(_) ->
     #{rows := Rows} = result(#{}, samples(1, fun(_, Level) -> level(Level, 1.0, 0.8) end)),
     ?assertMatch([#{}, #{ratio := #{verdict := unknown, n := 1}}], of_b(one, Rows)).
+
+%% Two blocks that differ much, with many tests: no float holds what they could detect.
+beyond_all_numbers(_) ->
+    Samples = [case Sample of
+                   #{<<"block">> := 2, <<"cell">> := #{<<"a">> := <<"new">>}} ->
+                       Sample#{<<"values">> => #{<<"first_line">> => 1.0e9 * Value}};
+                   _ -> Sample
+               end || #{<<"values">> := #{<<"first_line">> := Value}} = Sample
+                          <- samples(2, fun(_, _) -> 1.0 end)],
+    #{rows := Rows} = result(#{}, Samples),
+    ?assertMatch([#{}, #{ratio := #{verdict := none, detectable := Factor, n := 2}}]
+                   when Factor > 1.0e300, of_b(one, Rows)).
 
 warm_up(_) ->
     Samples = samples(4, fun(_, Level) -> level(Level, 1.0, 0.8) end),

@@ -6,11 +6,11 @@
 -export([all/0]).
 -export([ends_by_itself/1, is_ended/1, ready_line/1, never_ready/1, fails/1, not_started/1,
          memory_of_children/1, work_is_counted/1, environment/1, workload/1,
-         workload_fails/1, last_look/1, largest_memory/1]).
+         workload_fails/1, last_look/1, largest_memory/1, flood/1]).
 
 all() -> [ends_by_itself, is_ended, ready_line, never_ready, fails, not_started,
           memory_of_children, work_is_counted, environment, workload,
-          workload_fails, last_look, largest_memory].
+          workload_fails, last_look, largest_memory, flood].
 
 ends_by_itself(_) ->
     {ok, #{first_line := First, ready := Ready, ended := Ended, output := Output}} =
@@ -75,6 +75,27 @@ work_is_counted(_) ->
     #{cpu := Little} = whittle_measure_process:work(whittle_program:pid(Started)),
     ok = whittle_program:stop(Started),
     ?assert(is_float(Little) andalso Little /= trunc(Little)).
+
+%% A flood of output ends with the time of the run, or with an error, and takes little memory.
+flood(_) ->
+    case run("exec yes", #{duration => 1000}) of
+        {ok, #{first_line := _, output := Output}} ->
+            ?assertEqual(1_000_000, byte_size(Output));
+        {error, {too_fast, Output}} ->
+            ?assertEqual(1_000_000, byte_size(Output))
+    end,
+    Never = run("exec yes", #{duration => 1000, ready => "never"}),
+    ?assertMatch({error, {Tag, _}} when Tag =:= too_fast, too_fast(Never)),
+    Endless = run("exec tr '\\0' x </dev/zero", #{duration => 1000}),
+    ?assertMatch({error, {too_fast, _}}, too_fast(Endless)),
+    ?assertEqual("the program prints faster than Whittle can read: let it print less, or send its "
+                 "output to a file (its last line is `y')", text({error, {too_fast, <<"y\ny\n">>}})),
+    {ok, _} = run("echo ready; exec tail -f /dev/null",
+                  #{workload => "yes | head -c 200000000"}).
+
+%% On a slow machine such a program may never get ahead of its reader.
+too_fast({error, {not_ready, _, Output}}) -> {error, {too_fast, Output}};
+too_fast(Error) -> Error.
 
 environment(_) ->
     {ok, #{output := Output}} =

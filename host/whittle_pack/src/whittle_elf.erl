@@ -54,19 +54,28 @@ attach(File, Pack) ->
         Error -> Error
     end.
 
-%% @doc Finds the bytes of the pack in an executable.
+%% @doc Finds the bytes of the pack in an executable. It checks everything in front of the pack
+%% with the checksum of the VM, and refuses a file with bytes after the pack. The pack has a
+%% checksum of its own, which {@link whittle_pack_format:contents/1} checks.
 -spec pack(binary()) -> {ok, binary()} | {error, error()}.
 pack(File) ->
     case read(File) of
-        {ok, #elf{phdrs = Phdrs}} ->
+        {ok, #elf{phdrs = Phdrs} = Elf} ->
             %% Only the last segment counts. The constants of a program can begin with the magic
             %% too, as in the test program of this module.
             Last = lists:last([none | [Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]]),
             case Last =/= none andalso segment(Last, File) of
-                {ok, <<"Whittle", _/binary>> = Pack} -> {ok, Pack};
+                {ok, <<"Whittle", _/binary>> = Pack} -> alone(Last, Pack, File, Elf);
                 {ok, _} -> {error, {elf_no_pack, []}};
                 _ -> {error, {elf_damaged, truncated}}
             end;
+        Error -> Error
+    end.
+
+alone(#{offset := Offset, filesz := Size}, Pack, File, Elf) ->
+    case Offset + Size =:= byte_size(File) andalso vm(binary:part(File, 0, Offset), File, Elf) of
+        false -> {error, {elf_damaged, appended}};
+        ok -> {ok, Pack};
         Error -> Error
     end.
 
@@ -260,24 +269,56 @@ moved_section(Header, End, Fill, Width, Endian) ->
         {_, Offset} -> [Head, words(Endian, Bytes, [Offset + Fill]), Rest]
     end.
 
-%% Writes the checksum of all bytes that the kernel maps, except the pack and the checksum itself.
-summed(At, {ok, Io}, Elf) when is_integer(At) ->
+%% Checks the VM with the checksum in its note. The note has no program header any more, because
+%% the pack took it, so this function searches the bytes before the pack for it.
+vm(Before, File, #elf{endian = Endian} = Elf) ->
+    [Full, Empty] = [[At + byte_size(Note) || {At, _} <- binary:matches(Before, Note)]
+                     || Note <- notes(Endian)],
+    case [At || At <- Full, At + 4 =< byte_size(Before), is_sound(At, File, Elf)] of
+        [_ | _] -> ok;
+        [] when Full =:= [], Empty =/= [] -> ok;
+        [] -> {error, {elf_damaged, vm_checksum}}
+    end.
+
+%% The bytes of a note in front of its checksum, and a whole note without room for a checksum.
+notes(Endian) ->
+    Note = fun(Size) -> [words(Endian, 4, [8, Size, 1]), "Whittle", 0] end,
+    [iolist_to_binary([Note(8), words(Endian, 4, [0, 1])]), iolist_to_binary(Note(4))].
+
+%% 0 marks a VM without a checksum, as in the launcher.
+is_sound(At, File, #elf{endian = Endian} = Elf) ->
+    <<_:At/binary, Field:4/binary, _/binary>> = File,
+    case int(Endian, Field) of
+        0 -> true;
+        Sum -> vm_sum(At, File, Elf) =:= {ok, Sum}
+    end.
+
+%% Writes the checksum of the VM into its note.
+summed(At, {ok, Io}, _) when is_integer(At) ->
     File = iolist_to_binary(Io),
-    {ok, #elf{phdrs = Phdrs}} = read(File),
-    Loads = lists:droplast([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
-    case lists:all(fun(Load) -> segment(Load, File) =/= error end, Loads) of
-        true ->
-            Sum = whittle_elf_sum:sum(Elf#elf.endian,
-                                      [binary:part(File, From, Size)
-                                       || #{offset := Offset, filesz := Filesz} <- Loads,
-                                          {From, Size} <- without(At, Offset, Offset + Filesz)]),
+    {ok, #elf{endian = Endian} = Elf} = read(File),
+    case vm_sum(At, File, Elf) of
+        {ok, Sum} ->
             <<Before:At/binary, _:4/binary, After/binary>> = File,
-            {ok, [Before, words(Elf#elf.endian, 4, [Sum]), After]};
-        false ->
+            {ok, [Before, words(Endian, 4, [Sum]), After]};
+        error ->
             {error, {elf_damaged, truncated}}
     end;
 summed(_, Placed, _) ->
     Placed.
+
+%% Computes the checksum of all bytes that the kernel maps, except the pack and the checksum itself.
+vm_sum(At, File, #elf{endian = Endian, phdrs = Phdrs}) ->
+    Loads = lists:droplast([Phdr || #{type := ?PT_LOAD} = Phdr <- Phdrs]),
+    case lists:all(fun(Load) -> segment(Load, File) =/= error end, Loads) of
+        true ->
+            {ok, whittle_elf_sum:sum(Endian,
+                                     [binary:part(File, From, Size)
+                                      || #{offset := Offset, filesz := Filesz} <- Loads,
+                                         {From, Size} <- without(At, Offset, Offset + Filesz)])};
+        false ->
+            error
+    end.
 
 without(At, From, End) when From =< At, At + 4 =< End ->
     [{From, At - From}, {At + 4, End - At - 4}];

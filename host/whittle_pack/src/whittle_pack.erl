@@ -174,10 +174,10 @@ text({is_directory, Out}) ->
 text({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
 text({not_ours, Out}) ->
-    line("~ts exists, but whittle did not create it: remove it, or name another "
+    line("~ts exists, but Whittle did not create it: remove it, or name another "
          "output with -o", [Out]);
 text({holds_others, {Out, Name}}) ->
-    line("~ts holds ~ts, which whittle did not write: move it, or name another output with -o",
+    line("~ts holds ~ts, which Whittle did not write: move it, or name another output with -o",
          [Out, Name]);
 text({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, because the disk is full: free space there, or name "
@@ -196,7 +196,7 @@ text({unreadable, {File, eftype}}) ->
 text({unreadable, {File, enomem}}) ->
     line("~ts ~ts: name another file", [File, whittle_file:format_error(enomem)]);
 text({unreadable, {File, efbig}}) ->
-    line("~ts is larger than any output of whittle: check the name", [File]);
+    line("~ts is larger than any output of Whittle: check the name", [File]);
 text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check the name and its permissions", [File, whittle_file:format_error(Reason)]);
 text({no_certificates, File}) ->
@@ -210,7 +210,8 @@ text({no_zstd, Program}) ->
 text({zstd_failed, {Code, Words}}) ->
     line("zstd failed with exit code ~b (~ts): run the build again", [Code, Words]);
 text({pack_damaged, What}) ->
-    line("the file is damaged (~ts): copy it again, or build it again", [What]);
+    line("the pack in the file is damaged (~ts): copy the file again, or build it again",
+         [damage(What)]);
 text({pack_foreign, _}) ->
     line("it contains no packed application: name a file that `whittle build' made", []);
 text({pack_path, {Path, Why}}) ->
@@ -229,7 +230,7 @@ text({pack_too_large, Bytes}) ->
 text({elf_foreign, _}) ->
     line("it is not an ELF executable: name a file that `whittle build' made", []);
 text({elf_damaged, What}) ->
-    line("the executable is damaged (~ts): copy it again, or build it again", [What]);
+    line("the executable is damaged (~ts): copy it again, or build it again", [damage(What)]);
 text({elf_no_note, []}) ->
     line("the file is not a VM that Whittle built (it has no place for a pack): run `whittle clean "
          "--kind vm --yes', and build again", []);
@@ -239,6 +240,20 @@ text({elf_no_room, Address}) ->
     line("the pack would end beyond the last address of the target (it would begin at 16#~.16b): "
          "remove files from the input",
          [Address]).
+
+damage(appended) -> "other bytes follow its last byte";
+damage(checksum) -> "its checksum is wrong";
+damage(vm_checksum) -> "the VM's checksum is wrong";
+damage(truncated) -> "its end is missing";
+damage(header) -> "its ELF header is wrong";
+damage(program_headers) -> "its program headers are outside of the file";
+damage(program_header_size) -> "its program headers have a wrong size";
+damage(alignment) -> "a segment has a wrong alignment";
+damage(segment_order) -> "its segments are not in ascending order";
+damage(block_table) -> "its block table is wrong";
+damage(index) -> "its index is wrong";
+damage(frame) -> "one of its blocks does not decompress";
+damage(What) -> io_lib:format("~ts", [What]).
 
 %% Internal: writing
 

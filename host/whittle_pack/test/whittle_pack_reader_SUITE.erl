@@ -5,14 +5,14 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
 -export([in_its_own_file/1, as_packed/1, any_byte/1, any_length/1, any_bytes/1, lies/1,
-         wrong_indexes/1, sizes_that_lie/1]).
+         wrong_indexes/1, sizes_that_lie/1, idle_block/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 all() ->
     [in_its_own_file, as_packed, any_byte, any_length, any_bytes, lies, wrong_indexes,
-     sizes_that_lie].
+     sizes_that_lie, idle_block].
 
 init_per_suite(Config) ->
     Reader = filename:join(?config(priv_dir, Config), "reader"),
@@ -21,9 +21,10 @@ init_per_suite(Config) ->
     Build = fun(Options) ->
                     os:cmd(lists:flatten(
                              ["gcc -g -O1 -Wall -Wextra -Werror ", Options, " -I'", Launcher,
-                              "' -Wl,--wrap=getauxval,--wrap=mmap,--wrap=munmap -o '", Reader,
+                              "' -Wl,--wrap=getauxval,--wrap=mmap,--wrap=munmap,"
+                              "--wrap=pthread_create,--wrap=nanosleep -o '", Reader,
                               "' '", Here, "/probe/reader.c' '", Launcher, "/pack.c'",
-                              " -lz -lzstd 2>&1"]))
+                              " -lz -lzstd -pthread 2>&1"]))
             end,
     Comment = case Build("-fsanitize=address,undefined -fno-sanitize-recover=undefined") of
                   "" ->
@@ -126,6 +127,26 @@ sizes_that_lie(Config) ->
      || At <- lists:seq(12, 32 + 3 * 16 - 4, 4), Number <- numbers(At, Pack)],
     ok.
 
+%% The reader keeps a block during a burst of reads, and frees it when no read comes for one pause.
+%% If no thread can start, it frees the block at once.
+idle_block(Config) ->
+    Files = [#{path => Path, mode => 8#644, bytes => Bytes}
+             || {Path, Bytes} <- [{<<"a">>, <<"one">>}, {<<"b">>, <<"two">>}]],
+    {ok, Pack} = whittle_pack_format:encode([Files]),
+    Port = open_port({spawn_executable, ?config(reader, Config)},
+                     [{args, ["idle"]}, binary, exit_status]),
+    true = port_command(Port, [<<(byte_size(Pack)):32>>, Pack]),
+    ?assertEqual({0, <<"before: freed 0, pauses 0\n"
+                       "idle: freed 1, pauses 3\n"
+                       "again: freed 2, pauses 4\n"
+                       "without a thread: freed 3, pauses 4\n">>}, all_of(Port, <<>>)).
+
+all_of(Port, Output) ->
+    receive
+        {Port, {data, Data}} -> all_of(Port, <<Output/binary, Data/binary>>);
+        {Port, {exit_status, Code}} -> {Code, Output}
+    end.
+
 numbers(At, Pack) ->
     <<_:At/binary, Is:32/little, _/binary>> = Pack,
     [N || N <- [0, 1, Is - 1, Is + 1, Is + 16, byte_size(Pack) - 1, byte_size(Pack),
@@ -141,7 +162,8 @@ as_decoded(Pack, Config) ->
 
 %% Internal: the reader's answers
 
-%% Returns the files as {Path, Mode, Bytes}, or `absent', {damaged, Problem}, {ended, Status}.
+%% Returns the files as {Path, Mode, Bytes}, or `absent', `no_memory', {damaged, Problem},
+%% {ended, Status}.
 read(Pack, Config) ->
     Port = ?config(port, Config),
     true = port_command(Port, Pack),
@@ -151,6 +173,7 @@ read(Pack, Config) ->
     end.
 
 answer(<<"A">>) -> absent;
+answer(<<"M">>) -> no_memory;
 answer(<<"D", Problem/binary>>) -> {damaged, Problem};
 answer(<<"S", Status/binary>>) -> {ended, Status};
 answer(<<"R", Files/binary>>) -> answered(Files, []).

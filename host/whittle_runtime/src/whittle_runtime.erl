@@ -9,14 +9,18 @@
 -module(whittle_runtime).
 
 %% Builds
--export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
+-export([check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1]).
+%% Sources
+-export([given/2, patches_apply/2, source/2]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
+%% The sources
+-export([source_file/3]).
 
--export_type([spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0, component/0,
-              progress/0, reason/0]).
+-export_type([given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
+              component/0, progress/0, reason/0]).
 
 -type spec() ::
         #{target := string(),           % a name that targets/0 lists
@@ -38,9 +42,18 @@
           source => file:filename() | none,
                                         % OTP's source (default: WHITTLE_SOURCE);
                                         % none: whittle_source searches
+          sha256 => string(),           % the checksum of `source'
           native => file:filename(),    % the launcher and the patches
                                         % (default: this project's native/)
           progress => fun((progress()) -> term())}.
+
+%% A tarball of OTP's source that passed the checks of given/2.
+-type given() ::
+        #{file := file:filename(),      % absolute
+          sha256 := string(),           % in lower-case hex
+          top := string(),              % its only directory
+          vsn := string(),              % "29.1.1"
+          release := string()}.         % "29"
 
 %% A NIF of OTP, or C code of an application as whittle_system returns it.
 -type native() ::
@@ -110,7 +123,36 @@
 %% @doc Checks a specification without building anything. {@link ensure/2} does the same first.
 -spec check(spec()) -> ok | {error, reason()}.
 check(Spec) ->
-    whittle_runtime_build:check(Spec).
+    check(Spec, #{}).
+
+%% @doc Does the same for a build with these options. If they name a source, `otp' can be any
+%% release.
+-spec check(spec(), options()) -> ok | {error, reason()}.
+check(Spec, Options) ->
+    whittle_runtime_build:check(Spec, Options).
+
+%% @doc Checks a tarball of OTP that the user names, before a build: its checksum, its members, its
+%% version. The second argument is the checksum that the user gives.
+%%
+%% Errors: `unreadable', `bad_archive', `bad_checksum', `unchecked_source' (nothing confirms the
+%% checksum), `old_otp' (older than 25), `no_tool'.
+-spec given(file:filename(), string() | none) -> {ok, given()} | {error, reason()}.
+given(File, Sum) ->
+    whittle_source:given(File, Sum).
+
+%% @doc Tries the patches for ERTS on a tarball. The error `unfit_patches' names each place to which
+%% one does not apply; {@link step_output/1} returns them as lines.
+-spec patches_apply(given(), options()) -> ok | {error, reason()}.
+patches_apply(Given, Options) ->
+    whittle_runtime_build:patches_apply(Given, Options).
+
+%% @doc Finds or fetches the source of a release, and returns its version.
+-spec source(string(), options()) -> {ok, string()} | {error, reason()}.
+source(Release, Options) ->
+    case whittle_source:find(erlang, Release, Options) of
+        {ok, #{vsn := Vsn}} -> {ok, Vsn};
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Returns the runtime for a specification, from the cache or from a new build.
 %%
@@ -208,6 +250,19 @@ reading(Fun, Options) ->
 -spec alone(fun(() -> Result), options()) -> Result | {error, reason()}.
 alone(Fun, Options) ->
     whittle_cache:alone(Fun, Options).
+
+%% @doc Reads a file of OTP's source, which is fetched and compared with its checksums first. The
+%% path begins below the directory of the tarball.
+-spec source_file(string(), string(), options()) -> {ok, binary()} | {error, reason()}.
+source_file(Otp, Path, Options) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_source:find(erlang, Otp, Options) end,
+       fun(Source) ->
+               case whittle_source:verify(Source, Options) of
+                   ok -> whittle_source:file(Source, Path);
+                   {error, _} = Error -> Error
+               end
+       end]).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().

@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, otp/2, has_otp/2, runtime/2, suites/2]).
+-export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2]).
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
@@ -77,11 +77,26 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
 
-%% @doc Implements {@link whittle_runtime:check/1}.
--spec check(whittle_runtime:spec()) -> ok | {error, whittle_runtime:reason()}.
-check(#{natives := Natives} = Spec) ->
-    case target(Spec#{natives := lists:usort(Natives)}) of
+%% @doc Implements {@link whittle_runtime:check/2}.
+-spec check(whittle_runtime:spec(), whittle_runtime:options()) ->
+          ok | {error, whittle_runtime:reason()}.
+check(#{natives := Natives} = Spec, Options) ->
+    case target(Spec#{natives := lists:usort(Natives)}, Options) of
         {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Implements {@link whittle_runtime:patches_apply/2}.
+-spec patches_apply(whittle_runtime:given(), whittle_runtime:options()) ->
+          ok | {error, whittle_runtime:reason()}.
+patches_apply(#{file := File, vsn := Vsn} = Given, Options) ->
+    case whittle_patches:unfit(filename:join(native(Options), "patches"), Given, File) of
+        {ok, []} -> ok;
+        {ok, Misfits} ->
+            Patches = lists:usort([Patch || #{patch := Patch} <- Misfits]),
+            Lines = [unicode:characters_to_binary([Patch, ": ", Place, ": ", Why])
+                     || #{patch := Patch, file := Place, why := Why} <- Misfits],
+            {error, {unfit_patches, #{otp => Vsn, patches => length(Patches), tail => Lines}}};
         {error, _} = Error -> Error
     end.
 
@@ -90,7 +105,7 @@ check(#{natives := Natives} = Spec) ->
           {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
 runtime(Spec0, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
-    steps([fun(_) -> target(Spec) end,
+    steps([fun(_) -> target(Spec, Options) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
            fun(Target) -> how(Target, Spec, Options) end,
            fun({Target, How}) -> libraries(Target, How, Spec, Options) end,
@@ -109,8 +124,8 @@ name({Profile, _Digest}) -> Profile.
 
 profiles(Options) -> filename:join(native(Options), "profiles").
 
-target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} = Spec) ->
-    steps([fun(_) -> whittle_source:supported(erlang, Release) end,
+target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} = Spec, Options) ->
+    steps([fun(_) -> whittle_source:supported(erlang, Release, Options) end,
            fun(_) -> is_level(level(Spec)) end,
            fun(_) -> whittle_target:load(Name) end,
            fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
@@ -231,7 +246,7 @@ libraries([], _Target, _How, Parts, _Options) ->
 libraries([{Part, Component, Release} | Wanted], Target, {Flavor, _, _} = How, Parts, Options) ->
     %% The user's tarball is for the release of the VM, not for zstd's source.
     Sources = case Part of
-                  zstd -> Options#{source => none};
+                  zstd -> maps:remove(sha256, Options#{source => none});
                   _ -> Options
               end,
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,

@@ -21,6 +21,10 @@
       | {no_source, #{component := atom(), release := string(), tried := [reason()]}}
       | {unreadable, #{file := file:filename(), reason := file:posix() | badarg}}
       | {not_a_source, #{file := file:filename()}}
+      | {not_in_source, #{file := file:filename(), path := string()}}
+      | {bad_archive, #{file := file:filename(), why := string()}}
+      | {old_otp, #{file := file:filename(), vsn := string(), oldest := string()}}
+      | {unchecked_source, #{file := file:filename(), actual := string()}}
       | {wrong_source, #{file := file:filename(), vsn := string(), otp := string()}}
       | {bad_checksum, #{file := string(), expected := string(), actual := string()}}
       | {damaged_source, #{file := file:filename()}}
@@ -41,6 +45,7 @@
         %% Builds
       | {bad_patch, #{patch := string(), otp := string(), log := file:filename(),
                       tail := [binary()]}}
+      | {unfit_patches, #{otp := string(), patches := pos_integer(), tail := [binary()]}}
       | {bad_series, #{file := file:filename(), line := pos_integer()}}
       | {no_native, #{file := file:filename(), reason := file:posix() | badarg}}
       | {step_failed, #{step := string(), status := non_neg_integer(), log := file:filename(),
@@ -83,9 +88,18 @@ format({no_source, #{component := Component, release := Release,
 format({unreadable, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
      "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
+format({not_in_source, #{file := File, path := Path}}) ->
+    [File, " has no file ", Path, ": correct the path"];
 format({not_a_source, #{file := File}}) ->
     [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz) with"
      " WHITTLE_SOURCE=FILE"];
+format({bad_archive, #{file := File, why := Why}}) ->
+    [File, " ", Why, "; name a complete tarball of OTP's source (otp_src_VSN.tar.gz)"];
+format({old_otp, #{file := File, vsn := Vsn, oldest := Oldest}}) ->
+    [File, " contains OTP ", Vsn, "; name a tarball of OTP ", Oldest, " or newer"];
+format({unchecked_source, #{file := File, actual := Actual}}) ->
+    [File, " has the SHA-256 ", Actual, ", which nothing confirms; compare it with the one that"
+     " the publisher gives, and repeat the command with --sha256 ", Actual];
 format({wrong_source, #{file := File, vsn := Vsn, otp := Otp}}) ->
     [File, " contains OTP ", Vsn, ", but the build needs OTP ", Otp,
      "; name a tarball of OTP ", Otp, ", or build for the OTP of this tarball"];
@@ -137,6 +151,10 @@ format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
 format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
     ["the patch ", Patch, " does not apply to OTP ", Otp, " (log: ", Log, "); correct the patch, or"
      " the OTP releases that the series file gives for it"];
+format({unfit_patches, #{otp := Otp, patches := Count}}) ->
+    [case Count of 1 -> "1 patch does"; _ -> [integer_to_list(Count), " patches do"] end,
+     " not apply to OTP ", Otp, " at the places above, so nothing was built; port them in"
+     " native/patches, and give their OTP releases in its series file"];
 format({bad_series, #{file := File, line := Line}}) ->
     [File, ":", integer_to_list(Line), " does not have the form"
      " \"PATCH OTP[,OTP...]\"; correct this line"];

@@ -2,7 +2,8 @@
 %%
 %% A source is one of
 %% <ul>
-%% <li>a tarball that the user names (`source', or the variable WHITTLE_SOURCE);</li>
+%% <li>a tarball that the user names (`source' with its `sha256', or the variable
+%%     WHITTLE_SOURCE);</li>
 %% <li>Debian's source package; apt fetches it and checks its signatures
 %%     ({@link whittle_apt});</li>
 %% <li>a publisher's release with a SHA-256 in `priv/sources.config'
@@ -14,9 +15,11 @@
 -module(whittle_source).
 
 %% The table of sources
--export([releases/1, supported/2]).
+-export([releases/1, supported/2, supported/3]).
+%% A tarball that the user names
+-export([given/2]).
 %% Access to a source
--export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1]).
+-export([find/3, at_hand/3, verify/2, fingerprint/1, unpack/1, file/2]).
 
 -export_type([source/0, component/0, digest/0]).
 
@@ -50,18 +53,62 @@ supported(Component, Release) ->
         false -> {error, {unsupported_otp, #{otp => Release, known => Known}}}
     end.
 
+%% @doc Checks a release like {@link supported/2}. If the options name a tarball, the release can
+%% be any: {@link given/2} has checked the tarball, and {@link find/3} compares the two.
+-spec supported(component(), string(), whittle_runtime:options()) ->
+          ok | {error, whittle_runtime:reason()}.
+supported(erlang, _, #{source := File}) when File =/= none -> ok;
+supported(Component, Release, _) -> supported(Component, Release).
+
+%% @doc Checks a tarball of OTP that the user names, before a build: first its checksum, then its
+%% members and its version.
+%%
+%% Sum is the SHA-256 that the user gives. Without it, the tarball needs a file FILE.sha256 beside
+%% it, or the name and the checksum of a release in `priv/sources.config'. Otherwise the error is
+%% `unchecked_source', which contains the checksum to confirm: a build runs the tarball's programs.
+-spec given(file:filename(), digest() | none) ->
+          {ok, #{file := file:filename(), sha256 := digest(), top := string(), vsn := string(),
+                 release := string()}}
+        | {error, whittle_runtime:reason()}.
+given(File, Sum) ->
+    Main = filename:absname(File),
+    whittle_work:steps(
+      [fun(_) -> whittle_source_archive:file(Main) end,
+       fun(_) -> confirmed(Main, Sum) end,
+       fun(Actual) ->
+               case whittle_source_archive:read(Main) of
+                   {ok, Described} -> {ok, Described#{file => Main, sha256 => Actual}};
+                   {error, _} = Error -> Error
+               end
+       end]).
+
+confirmed(Main, Given) ->
+    Expected = case Given of
+                   none -> expected_sum(Main);
+                   _ -> string:lowercase(Given)
+               end,
+    case {whittle_digest:file(Main), Expected} of
+        {{ok, Sum}, Sum} -> {ok, Sum};
+        {{ok, Sum}, unknown} ->
+            {error, {unchecked_source, #{file => Main, actual => Sum}}};
+        {{ok, Sum}, Other} ->
+            {error, {bad_checksum, #{file => Main, expected => Other, actual => Sum}}};
+        {{error, Reason}, _} ->
+            {error, {unreadable, #{file => Main, reason => Reason}}}
+    end.
+
 %% @doc Finds the source of a component's release, or fetches it.
 %%
-%% Options: `source' names a tarball (only for `erlang'); `cache' is the root of the cache;
-%% `progress' is as in {@link whittle_runtime:ensure/2}; `ways', for tests, replaces the row of
-%% `priv/sources.config'. Errors: `no_source' (neither network nor tarball), `bad_checksum',
-%% `not_a_source', `wrong_source', and the errors of the cache.
+%% Options: `source' names a tarball (only for `erlang') and `sha256' its checksum; `cache' is the
+%% root of the cache; `progress' is as in {@link whittle_runtime:ensure/2}; `ways', for tests,
+%% replaces the row of `priv/sources.config'. Errors: `no_source' (neither network nor tarball),
+%% `bad_checksum', `not_a_source', `wrong_source', and the errors of the cache.
 -spec find(component(), string(), #{ways => [way()], _ => _}) ->
           {ok, source()} | {error, whittle_runtime:reason()}.
 find(Component, Release, Options) ->
     case local(Component, Options) of
         none -> fetched(Component, Release, Options);
-        File -> from_tarball(Component, Release, File)
+        File -> from_tarball(Component, Release, File, Options)
     end.
 
 %% @doc Returns the source of {@link find/3} if nothing has to be fetched for it.
@@ -77,7 +124,7 @@ at_hand(Component, Release, Options) ->
         {none, {error, _}} ->
             none;
         {File, _} ->
-            case from_tarball(Component, Release, File) of
+            case from_tarball(Component, Release, File, Options) of
                 {ok, _} = Found -> Found;
                 {error, _} -> none
             end
@@ -113,6 +160,21 @@ unpack(#{kind := debian}) ->
     %% Apply Debian's own patches: in stable suites they contain security fixes.
     ["dpkg-source --extract \"$SOURCE\" src"].
 
+%% @doc Reads one file of a source, as its publisher wrote it. The path begins below the directory
+%% of the tarball.
+-spec file(source(), string()) -> {ok, binary()} | {error, whittle_runtime:reason()}.
+file(#{main := Main, kind := Kind, sums := Sums}, Path) ->
+    [Tarball | _] = case Kind of
+                        tarball -> [Main];
+                        debian -> [File || File <- maps:keys(Sums),
+                                           string:find(File, ".orig.tar.") =/= nomatch]
+                    end,
+    Arguments = ["-xOf", Tarball, "--occurrence=1", "--wildcards", "*/" ++ Path],
+    case whittle_program:capture("tar", Arguments) of
+        {ok, [_ | _] = Bytes} -> {ok, list_to_binary(Bytes)};
+        _ -> {error, {not_in_source, #{file => Tarball, path => Path}}}
+    end.
+
 %%% The user's tarball
 
 local(erlang, #{source := none}) ->
@@ -127,11 +189,11 @@ local(erlang, _) ->
 local(_, _) ->
     none.
 
-from_tarball(Component, Release, File) ->
+from_tarball(Component, Release, File, Options) ->
     Main = filename:absname(File),
     case whittle_digest:file(Main) of
         {ok, Sum} ->
-            case expected_sum(Main) of
+            case maps:get(sha256, Options, expected_sum(Main)) of
                 Other when is_list(Other), Other =/= Sum ->
                     {error, {bad_checksum, #{file => File, expected => Other,
                                              actual => Sum}}};

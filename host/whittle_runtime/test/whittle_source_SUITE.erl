@@ -6,7 +6,7 @@
 -include_lib("public_key/include/public_key.hrl").
 
 -export([all/0, init_per_testcase/2]).
--export([tarball/1, tarball_of_another_release/1, not_a_tarball/1,
+-export([tarball/1, one_file/1, tarball_of_another_release/1, not_a_tarball/1,
          sum_beside_a_tarball/1, damaged_in_the_cache/1, other_pins/1,
          copy_without_ways/1, fetched_over_http/1, fetch_tells/1, proxies/1, wrong_sum/1,
          server_not_there/1, no_room/1, unreadable_beside/1, https_is_verified/1,
@@ -15,7 +15,7 @@
          unsupported/1]).
 
 all() ->
-    [tarball, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
+    [tarball, one_file, tarball_of_another_release, not_a_tarball, sum_beside_a_tarball,
      damaged_in_the_cache, other_pins, copy_without_ways, fetched_over_http, fetch_tells,
      proxies, wrong_sum, server_not_there, no_room, unreadable_beside, https_is_verified,
      archive_of_the_machine,
@@ -36,6 +36,17 @@ tarball(Config) ->
     ok = file:rename(File, Moved),
     {ok, Again} = whittle_source:find(erlang, "29", #{source => Moved}),
     ?assertEqual(whittle_source:fingerprint(Source), whittle_source:fingerprint(Again)).
+
+%% Without the file, the error names it.
+one_file(Config) ->
+    File = make_tarball(Config, "29.7.1"),
+    {ok, Source} = whittle_source:find(erlang, "29", #{source => File}),
+    ?assertEqual({ok, <<"29.7.1\n">>}, whittle_source:file(Source, "OTP_VERSION")),
+    ?assertEqual({ok, <<"29.7.1\n">>},
+                 whittle_runtime:source_file("29", "OTP_VERSION", #{source => File})),
+    Error = whittle_source:file(Source, "erts/nothing.erl"),
+    ?assertMatch({error, {not_in_source, #{path := "erts/nothing.erl"}}}, Error),
+    one_line(Error).
 
 tarball_of_another_release(Config) ->
     File = make_tarball(Config, "27.1"),

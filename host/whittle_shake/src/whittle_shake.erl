@@ -62,7 +62,7 @@
 
 -type error() ::
         whittle_system:error()
-      | {too_many_names, whittle_system:path()}
+      | {too_many_names, {whittle_system:path(), Limit :: pos_integer()}}
       | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
@@ -71,23 +71,29 @@
       | whittle_shake_evidence:error().
 
 %% @doc Collects the facts about a system that every plan needs. A caller that makes several plans
-%% collects them once.
+%% collects them once. The error `bad_beam' names the first module that cannot be read.
 -spec facts(whittle_system:system(), Preloaded :: #{module() => binary()}) ->
           {ok, facts()} | {error, whittle_system:error()}.
 facts(System, Preloaded) ->
-    case whittle_modules:try_each(fun(_, M, Beam) -> fact(M, Beam) end, System) of
-        {ok, Own} ->
-            Vm = whittle_work:map(fun({M, Bytes}) ->
-                                          {ok, Beam} = whittle_beam:read(Bytes),
-                                          {ok, Fact} = fact(M, Beam),
-                                          Fact
-                                  end, maps:to_list(Preloaded)),
-            {ok, maps:from_list(Own ++ Vm)};
-        {error, _} = Error -> Error
+    steps([fun(_) -> whittle_modules:try_each(fun(_, M, Beam) -> fact(M, Beam) end, System) end,
+           fun(Own) ->
+                   Vm = whittle_work:map(fun preloaded/1, maps:to_list(Preloaded)),
+                   case [Error || {error, _} = Error <- Vm] of
+                       [Error | _] -> Error;
+                       [] -> {ok, maps:from_list(Own ++ [Fact || {ok, Fact} <- Vm])}
+                   end
+           end]).
+
+preloaded({M, Bytes}) ->
+    case steps([fun(_) -> whittle_beam:read(Bytes) end, fun(Beam) -> fact(M, Beam) end]) of
+        {ok, _} = Ok -> Ok;
+        {error, Error} -> {error, {bad_beam, {io_lib:format("module ~ts of the VM", [M]), Error}}}
     end.
 
+%% The summary has the literals that the code mentions. whittle_boot:atoms/1 needs all of them.
 fact(M, Beam) ->
-    steps([fun(_) -> whittle_beam:disassemble(Beam) end,
+    steps([fun(_) -> whittle_beam:all_atoms(Beam) end,
+           fun(_) -> whittle_beam:disassemble(Beam) end,
            fun whittle_shake_summary:module/1,
            fun(Summary) -> {ok, {M, Summary}} end]).
 
@@ -100,7 +106,7 @@ fact(M, Beam) ->
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
     Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
-    steps([fun(_) -> check_texts(whittle_shake_data:too_large(System)) end,
+    steps([fun(_) -> check_texts(whittle_shake_data:check_texts(System)) end,
            fun(_) -> plan(System, Options, Summaries) end]).
 
 plan(System, #{evidence := Evidence} = Options, Summaries) ->
@@ -110,8 +116,8 @@ plan(System, Options, Summaries) ->
     decide(System, Options, Summaries).
 
 %% Names in such a file may be names of functions. So the plan cannot skip the file.
-check_texts([]) -> ok;
-check_texts([Path | _]) -> {error, {too_many_names, Path}}.
+check_texts(ok) -> ok;
+check_texts({error, Refused}) -> {error, {too_many_names, Refused}}.
 
 %% A module that the program recompiles stays whole, because the recording has another version of
 %% it.
@@ -301,8 +307,8 @@ features() ->
 
 %% @doc Describes an error in one line. The line ends with what to do.
 -spec format_error(error()) -> unicode:chardata().
-format_error({too_many_names, Path}) ->
-    ["the packed file ", Path, ": ", whittle_term:too_many_names(), ", or build without --shake"];
+format_error({too_many_names, {Path, Limit}}) ->
+    ["the packed file ", Path, $\s, whittle_bounded:too_many_atoms(Limit)];
 format_error({not_there, {Where, Name}}) ->
     ["there is no ", case Name of {_} -> "module"; _ -> "function" end, $\s,
      whittle_shake_name:text(Name), ", which ", Where,

@@ -7,7 +7,7 @@
 %% program has a function that reads terms or Erlang text.
 -module(whittle_shake_data).
 
--export([data/2, too_large/1, unread/1, lists/3]).
+-export([data/2, check_texts/1, unread/1, lists/3]).
 
 -export_type([data/0, lists/0]).
 
@@ -30,20 +30,23 @@
 %% The largest size of a packed term, in bytes after decompression.
 -define(MAX_TERM, 256 * 1024 * 1024).
 
-%% @doc Lists the packed files of Erlang or Elixir text if they have too many names for this VM,
-%% alone or together. The first file is the one to shorten.
--spec too_large(whittle_system:system()) -> [whittle_system:path()].
-too_large(System) ->
+%% @doc Checks that this VM has room for the names in all packed files of Erlang or Elixir text. The
+%% error names the file to shorten, and the limit of atoms with which all files fit.
+-spec check_texts(whittle_system:system()) ->
+          ok | {error, {whittle_system:path(), Limit :: pos_integer()}}.
+check_texts(System) ->
     Texts = [{byte_size(Plain), iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
                 {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
                 is_text(Kind, Plain)],
-    case whittle_bounded:text_fits(iolist_to_binary([[Plain, $\n] || {_, _, Plain} <- Texts])) of
-        true -> [];
-        false ->
-            [Path || {_, Path, Plain} <- Texts, not whittle_bounded:text_fits(Plain)]
-                ++ [Path || {_, Path, _} <- lists:reverse(lists:sort(Texts))]
+    case whittle_bounded:check_text(iolist_to_binary([[Plain, $\n] || {_, _, Plain} <- Texts])) of
+        ok -> ok;
+        {error, {too_many_atoms, Limit}} ->
+            [First | _] = [Path || {_, Path, Plain} <- Texts,
+                                   whittle_bounded:check_text(Plain) =/= ok]
+                ++ [Path || {_, Path, _} <- lists:reverse(lists:sort(Texts))],
+            {error, {First, Limit}}
     end.
 
 %% @doc Lists the packed archives, the files that are compressed in a way that the search does not

@@ -11,7 +11,7 @@
 -module(whittle_shake_evidence).
 
 -export([packets/1, merge/1, join/1, calls/1, modules/1, size/1, to_binary/1, from_binary/1]).
--export([of_system/2]).
+-export([of_system/2, other_program/3]).
 -export([format_error/1]).
 
 -export_type([evidence/0, calls/0, of_system/0, error/0]).
@@ -37,11 +37,16 @@
         no_evidence | damaged | {version, binary()}     % the fault of the file
       | {other_code, module()}                          % differs from the system's
       | nothing_of_it                                   % no module of the program
+      %% The name of the system, and the recorded modules of the other program.
+      | {other_program, {Name :: string(), [module(), ...]}}
       | whittle_system:error().
 
 %% The largest reading of a VM, in bytes. The names of all functions of the largest systems take a
 %% few megabytes.
 -define(MAX_PACKET, 64 * 1024 * 1024).
+
+%% The most modules of another program that an error names.
+-define(SHOWN, 3).
 
 %% Files
 
@@ -197,7 +202,7 @@ of_system(Evidence, System) ->
 
 %% `Here' has the versions of those modules of the system that the recording names.
 of_code(Evidence, Here, System) ->
-    Names = of_apps(fun(#{origin := #{kind := Kind}}) -> Kind =:= input end, System),
+    Names = of_apps(fun is_input/1, System),
     {Own, Others} = {maps:with(Names, Here), maps:without(Names, Here)},
     Program = case Names of [] -> Others; _ -> Own end,
     Asking = maps:with(of_apps(fun(#{name := Name}) -> Name =:= whittle_control end, System), Here),
@@ -220,6 +225,22 @@ of_code(Evidence, Here, System) ->
         {[], false} ->
             {error, not_of_it([Changed || {_, Changed} <- case Ran of [] -> Vms; _ -> Ran end])}
     end.
+
+%% @doc Tells whether an error of {@link of_system/2} means that the recording is of another
+%% program, and names that program. `Own' holds the recorded modules that do not belong to OTP or
+%% Whittle. The recording is of another program if the system has none of them.
+-spec other_program(error(), [module()], whittle_system:system()) -> error().
+other_program(Error, [_ | _] = Own, System) when Error =:= nothing_of_it;
+                                                 element(1, Error) =:= other_code ->
+    Here = maps:from_keys(of_apps(fun(_) -> true end, System), []),
+    case {of_apps(fun is_input/1, System), lists:any(fun(M) -> is_map_key(M, Here) end, Own)} of
+        {[_ | _], false} -> {other_program, {whittle_system:name(System), Own}};
+        _ -> Error
+    end;
+other_program(Error, _, _) ->
+    Error.
+
+is_input(#{origin := #{kind := Kind}}) -> Kind =:= input.
 
 %% Tells whether all VMs that might have run the program belong to another OTP.
 not_of_it(Changed) ->
@@ -250,7 +271,7 @@ format_error(no_evidence) ->
 format_error(damaged) ->
     "is damaged: record it again with `whittle trace'";
 format_error({version, Version}) ->
-    ["has the format of another version of whittle (", Version, "): record it "
+    ["has the format of another version of Whittle (", Version, "): record it "
      "again with `whittle trace'"];
 format_error({other_code, Module}) ->
     ["the recording is of another version of the program: its module ",
@@ -259,5 +280,13 @@ format_error({other_code, Module}) ->
 format_error(nothing_of_it) ->
     "the recording has no function of the program: record it with `whittle trace' from a "
         "build without --shake";
+format_error({other_program, {Name, [First | _] = Modules}}) ->
+    {Shown, Others} = lists:split(min(?SHOWN, length(Modules)), Modules),
+    ["the recording is of another program (",
+     case Modules of [_] -> "module "; _ -> "modules " end,
+     lists:join(", ", [whittle_shake_name:text({Module}) || Module <- Shown]),
+     [io_lib:format(" and ~b more", [length(Others)]) || Others =/= []],
+     "), and this build is of ", Name, ": name the recording of ", Name,
+     " with --evidence, or build the program of ", whittle_shake_name:text({First})];
 format_error(Error) ->
     whittle_system:format_error(Error).

@@ -45,21 +45,20 @@ parse_list(Text) ->
 
 %% @doc Reads a file with one name on each line. `%' begins a comment. `{error, Text}' holds the
 %% first text that is not a name. The file may have more names than this VM has room for
-%% (`too_many_names').
--spec parse_file(binary()) -> {ok, [name()]} | {error, string() | too_many_names}.
+%% (`too_many_atoms').
+-spec parse_file(binary()) -> {ok, [name()]} | {error, string() | whittle_bounded:too_many()}.
 parse_file(Bytes) ->
-    case whittle_bounded:text_fits(Bytes) of
-        true -> parse_lines(Bytes);
-        false -> {error, too_many_names}
-    end.
+    whittle_work:steps([fun(_) -> whittle_bounded:check_text(Bytes) end,
+                        fun(_) -> parse_lines(Bytes) end]).
 
-%% A line of Elixir's form joins words to further atoms, so the lines count too.
+%% A line of Elixir's form joins words to further atoms, so the different lines count too.
 parse_lines(Bytes) ->
     Lines = [Line || Each <- string:split(whittle_term:text(Bytes), "\n", all),
                      Line <- [string:trim(hd(string:split(Each, "%")))], Line =/= ""],
-    case whittle_bounded:make_atoms(2 * length(Lines), fun() -> parse_all(Lines, []) end) of
+    Most = 2 * length(lists:usort(Lines)),
+    case whittle_bounded:make_atoms(Most, fun() -> parse_all(Lines, []) end) of
         {ok, Parsed} -> Parsed;
-        {error, _} -> {error, too_many_names}
+        {error, _} = Error -> Error
     end.
 
 parse_all([Word | Words], Names) ->

@@ -11,7 +11,7 @@
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
--export([too_much_in_attributes/1]).
+-export([too_much_in_attributes/1, damaged_modules/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -38,10 +38,33 @@ too_much_in_attributes(_) ->
     Large = binary:copy(<<0>>, 17 * 1024 * 1024),
     ?assertMatch({error, {bad_beam, {_, {damaged, {<<"Attr">>, too_large}}}}},
                  Of(term_to_binary([{vsn, [Large]}], [compressed]))),
-    Names = lists:seq(16#31303030, 16#31303030 + erlang:system_info(atom_limit)),
-    ?assertMatch({error, {bad_beam, {_, {too_many_atoms, _}}}},
-                 Of(iolist_to_binary([131, $l, <<(length(Names)):32>>,
-                                      [<<$w, 4, N:32>> || N <- Names], $j]))).
+    Names = lists:seq(16#31303030, 16#31303030 + 65_536),
+    Many = iolist_to_binary([131, $l, <<(length(Names)):32>>, [<<$w, 4, N:32>> || N <- Names], $j]),
+    made:in_small_vm(fun() ->
+                             ?assertMatch({error, {bad_beam, {_, {too_many_atoms, _}}}}, Of(Many))
+                     end).
+
+%% A module of the program or of the VM that cannot be read is an error with its name.
+damaged_modules(_) ->
+    Bytes = made:beam("-module(damaged). -export([f/0]). f() -> {a, \"literal\"}."),
+    Damaged = made:damaged_literal(Bytes),
+    System = fun(Modules) ->
+                     App = #{name => a, vsn => "1", files => #{}, spec => {application, a, []},
+                             modules => Modules, origin => #{kind => input}},
+                     whittle_system:put_app(App, whittle_system:new(#{name => "s", vsn => "1",
+                                                                      otp => "29"}))
+             end,
+    ?assertMatch({ok, #{damaged := _}}, whittle_shake:facts(System(#{}), #{damaged => Bytes})),
+    Line = fun({error, {bad_beam, {Where, {damaged, {<<"LitT">>, not_a_term}}}}}) ->
+                   unicode:characters_to_list(Where);
+              ({error, {bad_beam, {Where, {not_beam, _}}}}) ->
+                   unicode:characters_to_list(Where)
+           end,
+    ?assertEqual("module damaged of a",
+                 Line(whittle_shake:facts(System(#{damaged => Damaged}), #{}))),
+    [?assertEqual("module damaged of the VM",
+                  Line(whittle_shake:facts(System(#{}), #{damaged => Module})))
+     || Module <- [Damaged, <<"text">>]].
 
 %% Removed names
 
@@ -98,15 +121,24 @@ lists_of_names(_) ->
     ?assertEqual({error, "1"}, whittle_shake_name:parse_list("a,1,2")),
     ?assertEqual({error, "none"}, whittle_shake_name:parse_list("a,none")).
 
-files_of_names(_) ->
+files_of_names(_) -> made:in_small_vm(fun files_of_names/0).
+
+files_of_names() ->
     ?assertEqual({ok, [{a}, {b, c}]}, whittle_shake_name:parse_file(<<"a % all\n\n%x\n b:c \n">>)),
     ?assertEqual({error, "b c"}, whittle_shake_name:parse_file(<<"a\nb c\n">>)),
     Before = erlang:system_info(atom_count),
     Words = [["file_name_", integer_to_list(N)]
              || N <- lists:seq(1, erlang:system_info(atom_limit))],
-    [?assertEqual({error, too_many_names}, whittle_shake_name:parse_file(iolist_to_binary(Text)))
-     || Text <- [lists:join($\n, Words), lists:join($\s, Words), [["A.B\n"] || _ <- Words]]],
-    ?assert(erlang:system_info(atom_count) < Before + 1000).
+    [?assertMatch({error, {too_many_atoms, _}},
+                  whittle_shake_name:parse_file(iolist_to_binary(Text)))
+     || Text <- [lists:join($\n, Words), lists:join($\s, Words),
+                 %% Few words join to many atoms.
+                 [["A", integer_to_list(N), ".B", integer_to_list(M), $\n]
+                  || N <- lists:seq(1, 300), M <- lists:seq(1, 300)]]],
+    %% The same line counts once.
+    {ok, Same} = whittle_shake_name:parse_file(iolist_to_binary([["A.B\n"] || _ <- Words])),
+    ?assertEqual([{'Elixir.A.B'}], lists:usort(Same)),
+    ?assert(erlang:system_info(atom_count) < Before + length(Words) div 8).
 
 names_find(_) ->
     Modules = #{lists => summary(lists)},

@@ -8,7 +8,7 @@
 -export([all/0]).
 -export([comes_back/1, damaged/1, other_files/1, packets_that_are_whole/1, no_packets/1, merged/1]).
 -export([of_this_code/1, as_it_is_packed/1, other_code/1, compiled_anew/1, kept_whole/1,
-         nothing_of_it/1]).
+         nothing_of_it/1, other_program/1]).
 -export([vm_beside/1, vm_of_another_otp/1, own_in_another_version/1, ran_on_another_otp/1,
          who_asked/1, nothing_of_its_own/1]).
 -export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
@@ -105,14 +105,16 @@ no_packets(_) ->
      || Bytes <- [<<>>, <<1, 2>>, <<4:32, "none">>, packet(no_list), packet([a | b]),
                   packet([{lists, <<>>, []}]), bomb()]].
 
-%% The reader refuses a packet of a few kilobytes that inflates to a gigabyte.
+%% The reader refuses a packet of a few kilobytes that inflates to a gigabyte. After a full flush,
+%% the same zeros deflate to the same bytes. The checksum at the end is wrong, but nothing may read
+%% so far.
 bomb() ->
     Zeros = binary:copy(<<0>>, 1024 * 1024),
     Z = zlib:open(),
     ok = zlib:deflateInit(Z),
     Size = 1024 * byte_size(Zeros),
-    Deflated = [zlib:deflate(Z, <<109, Size:32>>) | [zlib:deflate(Z, Zeros)
-                                                     || _ <- lists:seq(1, 1024)]],
+    Deflated = [zlib:deflate(Z, <<109, Size:32>>, full)
+                | lists:duplicate(1024, iolist_to_binary(zlib:deflate(Z, Zeros, full)))],
     Bytes = iolist_to_binary([<<131, 80, (Size + 5):32>>, Deflated, zlib:deflate(Z, <<>>, finish)]),
     ok = zlib:close(Z),
     <<(byte_size(Bytes)):32, Bytes/binary>>.
@@ -176,6 +178,24 @@ nothing_of_it(_) ->
     ?assertEqual({error, nothing_of_it}, of_system([], [sets])),
     ?assertEqual("the recording has no function of the program: record it with `whittle trace' "
                  "from a build without --shake", words(nothing_of_it)).
+
+%% The modules name the other program. An error of another kind stays the same.
+other_program(_) ->
+    Relay = [relay, relay_client, relay_nodes, relay_sup],
+    System = put_app(s, input, [sets], put_app(stdlib, otp, [lists], system())),
+    Of = fun(Error, Own) -> whittle_shake_evidence:other_program(Error, Own, System) end,
+    [?assertEqual({other_program, {"s", Relay}}, Of(Error, Relay))
+     || Error <- [nothing_of_it, {other_code, lists}]],
+    [?assertEqual(Error, Of(Error, Own))
+     || {Error, Own} <- [{nothing_of_it, []}, {{other_code, sets}, [sets | Relay]},
+                         {damaged, Relay}]],
+    ?assertEqual("the recording is of another program (modules relay, relay_client, relay_nodes "
+                 "and 1 more), and this build is of s: name the recording of s with --evidence, "
+                 "or build the program of relay",
+                 words({other_program, {"s", [relay, relay_client, relay_nodes, relay_sup]}})),
+    ?assertEqual("the recording is of another program (module relay), and this build is of s: "
+                 "name the recording of s with --evidence, or build the program of relay",
+                 words({other_program, {"s", [relay]}})).
 
 %% The VM belongs to the same OTP or to another. Its other calls do not belong to the program.
 vm_beside(_) ->

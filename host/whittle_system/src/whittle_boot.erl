@@ -41,7 +41,7 @@ root() -> "/.whittle".
 %% file (`not_a_script').
 -spec read(file:filename()) ->
           {ok, whittle_system:boot_script()}
-              | {error, not_a_script | {too_many_atoms, pos_integer()} | file:posix() | badarg}.
+              | {error, not_a_script | whittle_bounded:too_many() | file:posix() | badarg}.
 read(File) ->
     case whittle_file:whole(File, ?MAX_BYTES) of
         {ok, Bytes} ->
@@ -222,9 +222,8 @@ atoms(System) ->
     case lists:member(make_atoms(), Instructions) of
         true ->
             {AtOnce, ByInit} = start_modules(System),
-            Atoms = [{Module, whittle_beam:all_atoms(Beam)}
-                     || {_, Module, Bytes} <- whittle_system:modules(System),
-                        {ok, Beam} <- [whittle_beam:read(Bytes)]],
+            Atoms = [{Module, all_atoms(Bytes)}
+                     || {_, Module, Bytes} <- whittle_system:modules(System)],
             {Loaded, Others} = lists:partition(fun({Module, _}) ->
                                                        lists:member(Module, AtOnce ++ ByInit)
                                                end, Atoms),
@@ -234,6 +233,12 @@ atoms(System) ->
         false ->
             none
     end.
+
+%% The shaker has decoded all literals before it adds make_atoms/0 (whittle_shake:facts/2).
+all_atoms(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Atoms} = whittle_beam:all_atoms(Beam),
+    Atoms.
 
 make_atoms() -> {apply, {whittle_start_cold, make_atoms, [root() ++ "/boot/atoms"]}}.
 

@@ -74,7 +74,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     %% If the chosen OTP's application replaces one of the input, its note occurs twice.
     Texts = [unicode:characters_to_binary(Note)
              || Note <- maps:get(notes, Found, []) ++ Notes ++ told(Links)
-                                   ++ whittle_missing_applications:notes(Used, Apps0, Otp, Libs)
+                                   ++ ok(whittle_missing_applications:notes(Used, Apps0, Otp, Libs))
                                    ++ idle(Found, Used)],
     System7 = lists:foldl(fun whittle_system:note/2, System6, lists:uniq(Texts)),
     whittle_system:enter(read, "the input, and the applications that it needs",
@@ -183,40 +183,6 @@ optional(Apps) ->
         Option <- maps:get(optional, whittle_needs:direct(App)),
         not is_map_key(Option, Apps)].
 
-check_names(Apps) ->
-    Names = [Name || #{name := Name} <- Apps],
-    case Names -- lists:usort(Names) of
-        [] -> ok;
-        [Twice | _] ->
-            Paths = [Path || #{name := Name, origin := #{path := Path}} <- Apps,
-                             Name =:= Twice],
-            fail({application_twice, {Twice, Paths}})
-    end.
-
-%% Refuses two modules of one name. It would be undefined which one the VM loads.
-check_modules(Apps) ->
-    Homes = lists:sort([{Module, Name}
-                        || {Name, #{modules := Modules}} <- maps:to_list(Apps),
-                           Module <- maps:keys(Modules)]),
-    case [{Module, One, Other} || {{Module, One}, {Module, Other}}
-                                      <- pairs(Homes)] of
-        [] -> ok;
-        [Clash | _] -> fail({module_twice, Clash})
-    end.
-
-%% Checks the modules that start the applications. An application starts with a call of its `mod'.
-%% An escript starts applications itself, so the check skips it.
-check_started(#{main := _}, _) ->
-    ok;
-check_started(_, Apps) ->
-    Modules = modules(Apps),
-    case [{Name, Module} || {Name, App} <- lists:sort(maps:to_list(Apps)),
-                            Module <- whittle_system:started(App),
-                            not is_map_key(Module, Modules)] of
-        [] -> ok;
-        [Absent | _] -> fail({absent_start_module, Absent})
-    end.
-
 %% Writes a note about an input of libraries alone. Such a program waits forever.
 idle(#{starts := all, roots := Roots}, Apps) ->
     Starting = [Name || Name <- Roots, #{Name := App} <- [Apps],
@@ -249,9 +215,6 @@ told(Links) ->
 linked(<<>>) -> "its directory is a link and";
 linked(Path) -> ["the link ", Path].
 
-pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
-pairs(_) -> [].
-
 fit(Apps, Otp) ->
     case whittle_recompile:fit(Apps, Otp) of
         {ok, Fitting, Notes} -> {Fitting, Notes};
@@ -267,6 +230,46 @@ native(Natives, Apps) ->
             fail(Error)
     end.
 
+by_name(Apps) -> maps:from_list([{Name, App} || #{name := Name} = App <- Apps]).
+
+%% Internal: refusals. Each throws the error of an input that no build accepts.
+
+%% Refuses two applications of one name.
+check_names(Apps) ->
+    Names = [Name || #{name := Name} <- Apps],
+    case Names -- lists:usort(Names) of
+        [] -> ok;
+        [Twice | _] ->
+            Paths = [Path || #{name := Name, origin := #{path := Path}} <- Apps,
+                             Name =:= Twice],
+            fail({application_twice, {Twice, Paths}})
+    end.
+
+%% Refuses two modules of one name. It would be undefined which one the VM loads.
+check_modules(Apps) ->
+    Homes = lists:sort([{Module, Name}
+                        || {Name, #{modules := Modules}} <- maps:to_list(Apps),
+                           Module <- maps:keys(Modules)]),
+    case [{Module, One, Other} || {{Module, One}, {Module, Other}}
+                                      <- pairs(Homes)] of
+        [] -> ok;
+        [Clash | _] -> fail({module_twice, Clash})
+    end.
+
+%% Refuses an application without the module that starts it. An application starts with a call of
+%% its `mod'. An escript starts applications itself, so the check skips it.
+check_started(#{main := _}, _) ->
+    ok;
+check_started(_, Apps) ->
+    Modules = modules(Apps),
+    case [{Name, Module} || {Name, App} <- lists:sort(maps:to_list(Apps)),
+                            Module <- whittle_system:started(App),
+                            not is_map_key(Module, Modules)] of
+        [] -> ok;
+        [Absent | _] -> fail({absent_start_module, Absent})
+    end.
+
+%% Refuses a shared object, because the static VM cannot load one.
 refuse_prebuilt(#{name := Name} = App) ->
     case whittle_read_app:prebuilt(App) of
         none -> ok;
@@ -285,7 +288,8 @@ refuse_without_program(_, Added, #{name := Name, origin := #{asked_by := AskedBy
         {Why, _} -> fail({unsupported_application, {Name, By, Why}})
     end.
 
-by_name(Apps) -> maps:from_list([{Name, App} || #{name := Name} = App <- Apps]).
+pairs([One, Two | Rest]) -> [{One, Two} | pairs([Two | Rest])];
+pairs(_) -> [].
 
 %% Internal: the boot script
 
@@ -342,6 +346,7 @@ type(Name, Starts, Apps) ->
     end.
 
 ok({ok, App, Notes}) -> {App, Notes};
+ok({ok, Notes}) -> Notes;
 ok({error, Error}) -> fail(Error).
 
 -spec fail(whittle_system:error()) -> no_return().

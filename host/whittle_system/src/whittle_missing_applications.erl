@@ -14,9 +14,11 @@
 -type call() :: {whittle_system:app_name(), {whittle_system:app_name(), module(), mfa()}}.
 
 %% @doc Writes one line for each called application that is not packed. `Used' holds the packed
-%% applications. `Apps' also holds the rest of the input.
+%% applications. `Apps' also holds the rest of the input. The error `bad_beam' names a module of the
+%% input with a literal that cannot be decoded.
 -spec notes(apps(), apps(), whittle_otp_lib:otp_lib(),
-            #{whittle_system:app_name() => file:filename()}) -> [unicode:chardata()].
+            #{whittle_system:app_name() => file:filename()}) ->
+          {ok, [unicode:chardata()]} | {error, whittle_system:error()}.
 notes(Used, Apps, Otp, Libs) ->
     Here = modules(Used),
     InInput = modules(Apps),
@@ -37,15 +39,21 @@ notes(Used, Apps, Otp, Libs) ->
                                     {Module, Bytes} <- lists:sort(maps:to_list(Modules)),
                                     {ok, Beam} <- [whittle_beam:read(Bytes)]],
     Absent = fun(Module) -> not is_map_key(Module, Here) end,
-    ByInput = calls(Read, Absent, Home),
-    ByOtp = [Call || {App, {By, _, _}} = Call <- calls(led_to(Read, Otps), Absent, Home),
-                     not whittle_otp:does_without(By, App), not lists:keymember(App, 1, ByInput)],
     Held = fun(Name) ->
                    is_map_key(Name, Apps) orelse is_map_key(Name, Libs)
                        orelse whittle_otp_lib:app_dir(Name, Otp) =/= error
            end,
-    [by_input(Group, Held) || {App, _} = Group <- grouped(ByInput), not is_map_key(App, Used)]
-        ++ by_otp(grouped(ByOtp), Held, Otp).
+    case led_to(Read, Otps) of
+        {ok, Led} ->
+            ByInput = calls(Read, Absent, Home),
+            ByOtp = [Call || {App, {By, _, _}} = Call <- calls(Led, Absent, Home),
+                             not whittle_otp:does_without(By, App),
+                             not lists:keymember(App, 1, ByInput)],
+            {ok, [by_input(Group, Held) || {App, _} = Group <- grouped(ByInput),
+                                           not is_map_key(App, Used)]
+             ++ by_otp(grouped(ByOtp), Held, Otp)};
+        {error, _} = Error -> Error
+    end.
 
 %% Internal
 
@@ -74,9 +82,15 @@ led_to(Read, Otps) ->
                               || #{name := Name, modules := Here} <- Otps,
                                  Name =/= kernel, Name =/= stdlib,
                                  {Module, Bytes} <- maps:to_list(Here)]),
-    Named = [Atom || map_size(Modules) > 0, {_, _, Beam} <- Read,
-                     Atom <- whittle_beam:all_atoms(Beam)],
-    led_to(lists:usort(Named), Modules, []).
+    Named = [{App, Module, whittle_beam:all_atoms(Beam)}
+             || map_size(Modules) > 0, {App, Module, Beam} <- Read],
+    case [{bad_beam, {io_lib:format("module ~ts of ~ts", [Module, App]), Error}}
+          || {App, Module, {error, Error}} <- Named] of
+        [] ->
+            Atoms = lists:usort(lists:append([Each || {_, _, {ok, Each}} <- Named])),
+            {ok, led_to(Atoms, Modules, [])};
+        [First | _] -> {error, First}
+    end.
 
 led_to([Module | Rest], Modules, Found) ->
     case maps:take(Module, Modules) of

@@ -174,7 +174,7 @@ own_boot(Place) ->
         {error, enoent} -> none;
         {error, not_a_script} -> fail({bad_own_boot, File});
         {error, efbig} -> fail({large_boot, File});
-        {error, {too_many_atoms, Count}} -> fail({boot_names, {File, Count}});
+        {error, {too_many_atoms, Limit}} -> fail({boot_names, {File, Limit}});
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 

@@ -18,7 +18,7 @@
          | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
          | bad_boot_file,
          path()}
-      | {boot_names, {path(), Atoms :: pos_integer()}}
+      | {boot_names, {path(), Limit :: pos_integer()}}
       | {no_program, {Program :: text(), Package :: text()}}
       | {no_temporary, {path(), file:posix() | badarg}}
       | {not_locked, {path(), file:posix()}}
@@ -115,7 +115,8 @@ text({unreadable, {File, enomem}}) ->
     line("~ts ~ts: remove it, or build on a machine with more memory",
          [File, whittle_file:format_error(enomem)]);
 text({unreadable, {File, efbig}}) ->
-    line("~ts is larger than Whittle allows (docs/inputs.md has the limits): correct or remove it",
+    line("~ts is larger than Whittle allows (docs/inputs.md of Whittle's source has the limits): "
+         "correct or remove it",
          [File]);
 text({unreadable, {File, enotdir}}) ->
     line("~ts is a file, but only a directory may have this name: rename the file", [File]);
@@ -201,15 +202,16 @@ text({circular_applications, Circle}) ->
          "from the list `applications' in another one's .app file", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
-         "VM cannot load shared objects: describe its sources with --native (docs/natives.md), or "
-         "remove the file if nothing loads it",
+         "VM cannot load shared objects: describe its sources with --native (docs/natives.md of "
+         "Whittle's source), or remove the file if nothing loads it",
          [Name, Path, case Loaders of [] -> "none of its modules"; _ -> list(Loaders) end]);
 text({outside_links, Links}) ->
     line("symbolic links point outside the input (~ts): replace them with files, or build "
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
 text({bad_native, {File, Why}}) ->
-    line("~ts: ~ts; correct it: docs/natives.md describes these files", [File, Why]);
+    line("~ts: ~ts; correct it: docs/natives.md of Whittle's source describes these files",
+         [File, Why]);
 text({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which should load ~ts: use {module, NAME} to "
          "name "
@@ -229,9 +231,8 @@ text({bad_own_boot, File}) ->
 text({large_boot, File}) ->
     line("~ts has more than 16 MB (uncompressed), and Whittle reads no larger boot file: shorten "
          "the lists in the release's .app files, and build the release again", [File]);
-text({boot_names, {File, Count}}) ->
-    line("~ts has so many names that Whittle's VM would need ~b atoms; set ERL_ZFLAGS=\"+t "
-         "NUMBER\" to allow more, and run the command again", [File, Count]);
+text({boot_names, {File, Limit}}) ->
+    line("~ts ~ts", [File, whittle_bounded:too_many_atoms(Limit)]);
 text({bad_rel_file, {File, Why}}) ->
     line("~ts: ~ts; build the release again", [File, Why]);
 %% Modules

@@ -2,7 +2,7 @@
 -module(made).
 
 -export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
--export([tool/3, ended/1, expect/2, holds/3, worded/2]).
+-export([tool/3, ended/1, expect/2, holds/3, worded/2, in_small_vm/1, damaged_literal/1]).
 
 %% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
@@ -106,3 +106,23 @@ worded(Module, Function) ->
 %% @doc Lists the passes that have entries in the ledger, in order. A test may run their result on
 %% an installed OTP, without the applications that Whittle adds.
 passes() -> whittle_make:passes(none) -- [whittle_pass_md5, whittle_pass_start].
+
+%% @doc Calls a function in a VM with a small atom table. A test that needs more names than a VM has
+%% room for takes a sixteenth of the time there.
+in_small_vm(Fun) ->
+    {ok, Peer, _} = peer:start(#{connection => standard_io,
+                                 args => ["+t", "65536", "-pa" | code:get_path()]}),
+    try peer:call(Peer, erlang, apply, [Fun, []], ?PATIENCE_MS)
+    after peer:stop(Peer)
+    end.
+
+%% @doc Adds a literal that cannot be decoded to a module with one literal. No instruction mentions
+%% it.
+damaged_literal(Bytes) ->
+    {ok, _, Chunks} = beam_lib:all_chunks(Bytes),
+    <<_:32, Deflated/binary>> = proplists:get_value("LitT", Chunks),
+    <<1:32, First/binary>> = zlib:uncompress(Deflated),
+    Two = <<2:32, First/binary, 4:32, 131, $h, 2, $j>>,
+    Table = <<(byte_size(Two)):32, (zlib:compress(Two))/binary>>,
+    {ok, Damaged} = beam_lib:build_module(lists:keystore("LitT", 1, Chunks, {"LitT", Table})),
+    Damaged.

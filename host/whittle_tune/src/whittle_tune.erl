@@ -11,7 +11,7 @@
 
 -export_type([account/0, options/0, search/0, event/0, tuned/0, reason/0]).
 
--type account() :: whittle_tune_account:account().
+-type account() :: whittle_measure_account:account().
 
 %% How to run a program.
 -type options() ::
@@ -132,19 +132,19 @@ found_json(#{found := Found, out := Out, dir := Dir, page := Page}) ->
 
 %% @doc Writes an account as the rows of a table. The first row is the head.
 -spec rows(account()) -> [[unicode:chardata() | integer()]].
-rows(Account) -> whittle_tune_account:rows(Account).
+rows(Account) -> whittle_measure_account:rows(Account).
 
 %% @doc Writes the tables of the largest processes and ETS tables.
 -spec tops(account()) -> [[[unicode:chardata() | integer()]]].
-tops(Account) -> whittle_tune_account:tops(Account).
+tops(Account) -> whittle_measure_account:tops(Account).
 
 %% @doc Returns an account as data.
 -spec json(account()) -> whittle_json:json().
-json(Account) -> whittle_tune_account:json(Account).
+json(Account) -> whittle_measure_account:json(Account).
 
 %% @doc Returns the part of the resident memory that the account does not explain, from 0 to 1.
 -spec unexplained(account()) -> float().
-unexplained(Account) -> whittle_tune_account:unexplained(Account).
+unexplained(Account) -> whittle_measure_account:unexplained(Account).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
@@ -152,7 +152,7 @@ format_error({make, Reason}) -> whittle_make:format_error(Reason);
 format_error({used, Dir}) ->
     [Dir, " exists: it holds the samples of another search; name another file with -o"];
 format_error({no_settings, Otp}) ->
-    ["whittle knows no settings for OTP ", Otp, ": use OTP 25 or newer"];
+    ["Whittle knows no settings for OTP ", Otp, ": use OTP 25 or newer"];
 format_error({budget_below_code, Ram, Fixed, _}) ->
     ["the program's code and the VM alone take ", whittle_number:text(Fixed), " bytes, more than "
      "the budget of ", whittle_number:text(Ram), ": give a larger --ram, or build with --shake "
@@ -182,17 +182,13 @@ format_error({run, Reason}) ->
 format_error({too_soon, Milliseconds}) ->
     io_lib:format("the program ended after ~b ms, too soon to take its account: give it a longer "
                   "workload, and let it print a line when it is ready", [Milliseconds]);
-format_error({no_dump, File}) ->
-    [File, " does not exist: the program is no Erlang VM, or it handles SIGUSR1 itself; name the "
-     "VM or its start script"];
-format_error({account, Pid, Reason}) ->
-    io_lib:format("/proc/~b/smaps cannot be read (~ts): run whittle as the program's user",
-                  [Pid, file:format_error(Reason)]);
+format_error({no_dump, _} = Error) -> whittle_measure_snapshot:format_error(Error);
+format_error({account, _, _} = Error) -> whittle_measure_snapshot:format_error(Error);
 format_error({directory, Dir, Reason}) ->
     [Dir, " cannot be written (", file:format_error(Reason),
      "): set TMPDIR to a directory with free space"];
 format_error({no_distribution, Name, Reason}) ->
-    io_lib:format("whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
+    io_lib:format("Whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
                   "name", [Name, Reason]);
 format_error({no_answer, Name}) ->
     [Name, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
@@ -200,7 +196,7 @@ format_error({no_answer, Name}) ->
 format_error({call_failed, Name, Reason}) ->
     io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);
 format_error({no_kernel, Name}) ->
-    ["the file smaps of ", Name, " cannot be read: run whittle as the node's user"];
+    ["the file smaps of ", Name, " cannot be read: run `whittle' as the node's user"];
 format_error({cookie_file, File, Reason}) ->
     [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"];
 format_error({file, File, enospc}) ->
@@ -213,7 +209,7 @@ format_error(Error) -> whittle_measure:format_error(Error).
 details({make, Reason}) -> whittle_make:details(Reason);
 details({budget_below_code, _, _, Account}) ->
     [io_lib:format("~12ts  ~ts", [whittle_number:text(Bytes), Name])
-     || #{name := Name, bytes := Bytes} <- whittle_tune_account:lines(Account)];
+     || #{name := Name, bytes := Bytes} <- whittle_measure_account:lines(Account)];
 details({run, {_, _, Output}}) when is_binary(Output) ->
     Lines = binary:split(Output, <<"\n">>, [global, trim_all]),
     [whittle_file_name:printable(Line)

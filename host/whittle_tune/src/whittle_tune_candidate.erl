@@ -35,7 +35,7 @@ real(_, Value, _) -> Value.
 
 %% @doc Returns the candidates that change one thing each. The account gives the sizes of tables and
 %% carriers.
--spec moves(whittle_tune_account:account(), [whittle_tune_settings:setting()]) -> [candidate()].
+-spec moves(whittle_measure_account:account(), [whittle_tune_settings:setting()]) -> [candidate()].
 moves(#{vm := Vm}, Settings) ->
     [#{name => tables, values => tables(Vm, Settings)},
      #{name => dirty_threads, values => #{dirty_cpu_schedulers => 1, dirty_io_schedulers => 1}},

@@ -21,7 +21,7 @@
 %% @doc Connects to a node and takes its account. The name may lack its host. The cookie is that of
 %% `RELEASE_COOKIE', `ERLANG_COOKIE', the file in `WHITTLE_COOKIE_FILE', or `~/.erlang.cookie', in
 %% this order, as for `PROGRAM --whittle-ping'.
--spec account(string()) -> {ok, whittle_tune_account:account()} | {error, error()}.
+-spec account(string()) -> {ok, whittle_measure_account:account()} | {error, error()}.
 account(Name) ->
     whittle_work:steps([fun(_) -> cookie() end,
                         fun(Cookie) -> start(Name, Cookie) end,
@@ -93,15 +93,15 @@ taken(Node, Name) ->
     Pid = list_to_integer(call(Node, os, getpid, [])),
     {ok, Host} = inet:gethostname(),
     Kernel = case call(Node, inet, gethostname, []) of
-                 {ok, Host} -> whittle_tune_kernel:read(Pid);
+                 {ok, Host} -> whittle_measure_kernel:read(Pid);
                  _ -> remote(Node)
              end,
     case Kernel of
         {ok, Memory} ->
             Text = [[$\n, call(Node, erlang, system_info, [Item])]
                     || Item <- [system_version, info, procs]],
-            Vm = whittle_tune_dump:parse(with_word(Node, iolist_to_binary(Text))),
-            {ok, whittle_tune_account:make(Vm, Memory)};
+            Vm = whittle_measure_dump:parse(with_word(Node, iolist_to_binary(Text))),
+            {ok, whittle_measure_account:make(Vm, Memory)};
         {error, _} -> {error, {no_kernel, Name}}
     end.
 
@@ -117,7 +117,7 @@ remote(Node) ->
     case {call(Node, file, read_file, ["/proc/self/smaps"]),
           call(Node, file, read_link_all, ["/proc/self/exe"])} of
         {{ok, Text}, {ok, Program}} ->
-            {ok, whittle_tune_kernel:parse(Text, unicode:characters_to_binary(Program), [],
+            {ok, whittle_measure_kernel:parse(Text, unicode:characters_to_binary(Program), [],
                                            fun(_, _) -> unknown end)};
         _ -> {error, none}
     end.

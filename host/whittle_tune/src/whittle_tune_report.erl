@@ -45,14 +45,14 @@ values(Best, #{candidates := Candidates}) ->
 -spec page(file:filename(), file:filename(), whittle_tune_search:found()) ->
           {ok, whittle_measure:report()} | {error, whittle_measure:reason()}.
 page(Dir, Path, Found) ->
-    Study = study(Path, Found),
+    Study = (study(Path, Found))#{front => [front(Found)]},
     Facts = #{study => <<"tune">>, title => binary(maps:get(title, Study)),
               term => binary(io_lib:format("~tp.~n", [Study])), seed => 1,
               machine => whittle_measure_machine:facts(),
               otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
               inputs => #{program => binary(Path)}},
     case whittle_measure_samples:replace(Dir, Facts) of
-        ok -> whittle_measure:report(Dir, [front(Found)]);
+        ok -> whittle_measure:report(Dir);
         {error, _} = Error -> Error
     end.
 

@@ -22,7 +22,7 @@
           run := whittle_tune_program:options(),
           tell => fun((event()) -> term())}.
 
--type event() :: {account, whittle_tune_account:account()}
+-type event() :: {account, whittle_measure_account:account()}
                | {run, atom(), atom(), {left, integer()}}
                | {failed, atom(), unicode:chardata()}
                | {out, atom(), whittle_tune_race:why()}.
@@ -30,7 +30,7 @@
 %% `holds' is false if no candidate but the program's own settings holds the limits in the
 %% validation, or if these do not hold them either.
 -type found() ::
-        #{account := whittle_tune_account:account(),
+        #{account := whittle_measure_account:account(),
           settings := [whittle_tune_settings:setting()],
           candidates := [whittle_tune_candidate:candidate()],
           results := [whittle_tune_race:result()],     % of the search
@@ -41,7 +41,8 @@
 
 -type error() :: whittle_tune_program:error() | whittle_tune_settings:error()
                | whittle_measure_samples:error()
-               | {budget_below_code, pos_integer(), pos_integer(), whittle_tune_account:account()}
+               | {budget_below_code, pos_integer(), pos_integer(),
+                  whittle_measure_account:account()}
                | {short_work, pos_integer()}
                | {short_time, pos_integer(), pos_integer()}
                | {fails_without, unicode:chardata()}.
@@ -133,7 +134,7 @@ first(Subject, RunOptions) ->
 
 %% No setting makes the VM's files, its code, the atoms and the literals smaller.
 fits({Account, Outcome} = First, #{ram := Ram}) ->
-    Fixed = whittle_tune_account:fixed(Account),
+    Fixed = whittle_measure_account:fixed(Account),
     Time = case work(Outcome) of
                none -> infinity;
                Key -> maps:get(Key, Outcome) / 1000
@@ -152,13 +153,13 @@ work(_) -> none.
 
 %% Internal functions: the parts of the search
 
-search(Account, Seconds, #{settings := Settings} = State0) ->
+search(Account, Seconds, #{settings := Settings, blocks := Blocks} = State0) ->
     Moves = whittle_tune_candidate:moves(Account, Settings),
     References = whittle_tune_candidate:references(Settings),
     Own = whittle_tune_candidate:own(),
     Validation = Seconds * ?VALIDATION,
     whittle_work:steps(
-      [fun(_) -> blocks([Own | Moves], ?MOVE_BLOCKS, State0) end,
+      [fun(_) -> blocks([Own | Moves], min(?MOVE_BLOCKS, Blocks), State0) end,
        fun(#{results := Results, limits := Limits} = State) ->
                Useful = whittle_tune_race:useful(names(Moves), Results, Limits),
                Mixes = mixes(Useful, Moves, Results, Limits),
@@ -177,8 +178,8 @@ search(Account, Seconds, #{settings := Settings} = State0) ->
                Ranked = lists:sublist(whittle_tune_race:best(names(Candidates) -- [own], Results,
                                                              Limits), ?FINAL),
                Final = [Own | [named(Name, Candidates) || Name <- Ranked]] ++ References,
-               Blocks = validation_blocks(length(Final), State),
-               case blocks(Final, Blocks, State#{results := [], phase => validation}) of
+               Last = validation_blocks(length(Final), State),
+               case blocks(Final, Last, State#{results := [], phase => validation}) of
                    {ok, #{results := Validated}} ->
                        Holding = whittle_tune_race:best(Ranked, Validated, Limits),
                        Chosen = hd(Holding ++ [own]),

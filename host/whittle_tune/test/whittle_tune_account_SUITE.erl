@@ -26,7 +26,6 @@ end_per_testcase(_, _) -> ok.
 %% are a large part of the account.
 reconciled(Config) ->
     [begin
-         Account = explained(Erl, Flags, "", Config),
          Where = {Erl, Flags},
          ?assertEqual({Where, maps:get(rss, Account)}, {Where, total(Account)}),
          Unexplained = whittle_tune:unexplained(Account),
@@ -34,23 +33,25 @@ reconciled(Config) ->
          ?assertEqual({Where, Flags =/= "+Mea min"}, {Where, maps:get(counted, Account)}),
          ?assert(bytes("processes: heaps and stacks", Account) > 100_000),
          ?assert(bytes("process table (+P)", Account) > 0)
-     end || Erl <- erls(), Flags <- ["", "+Mea min", "+P 2048 +S 1:1"]].
+     end || {{Erl, Flags, _}, Account}
+                <- explained([{Erl, Flags, ""}
+                              || {_, Erl} <- stock_vms:all(),
+                                 Flags <- ["", "+Mea min", "+P 2048 +S 1:1"]], Config)].
 
 %% The account finds memory whose place is known: a binary, an ETS table and a heap.
 known_memory(Config) ->
     Hold = "T = ets:new(held, []), [ets:insert(T, {N, N, N, N}) || N <- lists:seq(1, 50000)], "
            "B = binary:copy(<<7>>, 9000000), L = lists:seq(1, 500000), ",
     [begin
-         Account = explained(Erl, "", Hold, Config),
          ?assert(bytes("binaries", Account) > 9_000_000),
          ?assert(bytes("ETS tables", Account) > 50_000 * 4 * 8),
          ?assert(bytes("processes: heaps and stacks", Account) > 500_000 * 16),
          [_, [[_, _] | [[<<"held">>, _] | _]]] = whittle_tune:tops(Account)
-     end || Erl <- erls()].
+     end || {_, Account} <- explained([{Erl, "", Hold} || {_, Erl} <- stock_vms:all()], Config)].
 
 %% The words behind -extra belong to the program. Flags for the VM must come before them.
 words_of_the_program(Config) ->
-    [Erl | _] = erls(),
+    Erl = erl(),
     [begin
          File = script(["exec '", Erl, "' -noshell -eval 'io:put_chars(\"ready\\n\"), "
                         "receive after infinity -> ok end' ", Words, "\n"], Config),
@@ -61,14 +62,14 @@ words_of_the_program(Config) ->
 
 %% A program that ends by itself is looked at when it has the most memory.
 peak_of_a_short_program(Config) ->
-    [Erl | _] = erls(),
+    Erl = erl(),
     Account = explained(Erl, "", "spawn(fun() -> receive after 1000 -> B = binary:copy(<<7>>, "
-                        "80000000), receive after 1000 -> byte_size(B) end, init:stop() end end), ",
+                        "80000000), receive after 1000 -> byte_size(B) end, halt() end end), ",
                         Config),
     ?assert(bytes("binaries", Account) > 80_000_000).
 
 with_workload(Config) ->
-    [Erl | _] = erls(),
+    Erl = erl(),
     Done = filename:join(proplists:get_value(dir, Config), "done"),
     {ok, _} = whittle_tune:explain(program(Erl, "", "", Config),
                                    #{workload => "kill -0 \"$WHITTLE_PID\" && : >'" ++ Done
@@ -114,7 +115,7 @@ every_error_is_one_line(_) ->
                   {no_kernel, "x"}, {cookie_file, "x", enoent}]].
 
 json(Config) ->
-    [Erl | _] = erls(),
+    Erl = erl(),
     Text = iolist_to_binary(whittle_json:encode(whittle_tune:json(explained(Erl, "", "", Config)))),
     #{<<"rss">> := Rss, <<"lines">> := Lines, <<"atoms">> := Atoms}
         = jiffy:decode(Text, [return_maps]),
@@ -123,16 +124,21 @@ json(Config) ->
 
 %% Internal functions
 
-%% The `erl' of this OTP and of the releases in the cache.
-erls() ->
-    [filename:join([code:root_dir(), "bin", "erl"])
-     | [Erl || Lib <- whittle_runtime:otp_libs(#{}),
-               Erl <- [filename:join([filename:dirname(Lib), "bin", "erl"])],
-               filelib:is_regular(Erl)]].
+erl() -> filename:join([code:root_dir(), "bin", "erl"]).
+
+%% Takes the accounts of several programs, on all schedulers. Most of the time a program waits.
+explained(Programs, Config) ->
+    lists:zip(Programs,
+              whittle_work:map(fun({Number, {Erl, Flags, Expressions}}) ->
+                                       Dir = filename:join(proplists:get_value(dir, Config),
+                                                           integer_to_list(Number)),
+                                       ok = filelib:ensure_path(Dir),
+                                       explained(Erl, Flags, Expressions, [{dir, Dir}])
+                               end, lists:enumerate(Programs))).
 
 explained(Erl, Flags, Expressions, Config) ->
     {ok, Account} = whittle_tune:explain(program(Erl, Flags, Expressions, Config),
-                                         #{seconds => 2}),
+                                         #{seconds => 1}),
     Account.
 
 program(Erl, Flags, Expressions, Config) ->

@@ -39,7 +39,8 @@ releases(_) ->
 
 %% A VM starts with the least and the largest value of each setting, and has this value then.
 bounds(_) ->
-    [[bounds(Erl, Setting, Settings) || Setting <- Settings] || {Erl, Settings} <- vms()].
+    whittle_work:map(fun({Erl, Setting, Settings}) -> bounds(Erl, Setting, Settings) end,
+                     [{Erl, Setting, Settings} || {Erl, Settings} <- vms(), Setting <- Settings]).
 
 bounds(Erl, #{name := Name, values := Values, shows := Shows} = Setting, Settings) ->
     Tried = case Values of
@@ -56,15 +57,19 @@ bounds(Erl, #{name := Name, values := Values, shows := Shows} = Setting, Setting
         more -> ?assertMatch({Erl, Name, [Few, Many]} when Few < Many, {Erl, Name, Shown})
     end.
 
-%% The default in the file is that of the VM.
+%% The default in the file is that of the VM. One VM without settings shows all of them.
 defaults(_) ->
-    [[begin
-          Value = whittle_tune_settings:default(Setting),
-          Without = shown(Erl, Setting, [], #{}, Settings),
-          ?assertEqual({Erl, Name, shown(Erl, Setting, [], #{Name => Value}, Settings)},
-                       {Erl, Name, Without})
-      end || #{name := Name, shows := Shows} = Setting <- Settings, Shows =/= more]
-     || {Erl, Settings} <- vms()].
+    Compared = [{Erl, [Each || #{shows := Shows} = Each <- Settings, Shows =/= more], Settings}
+                || {Erl, Settings} <- vms()],
+    whittle_work:map(
+      fun({Erl, #{name := Name} = Setting, Without, Settings}) ->
+              Value = whittle_tune_settings:default(Setting),
+              ?assertEqual({Erl, Name, Without},
+                           {Erl, Name, shown(Erl, Setting, [], #{Name => Value}, Settings)})
+      end,
+      [{Erl, Setting, Without, Settings}
+       || {Erl, Some, Settings} <- Compared,
+          {Setting, Without} <- lists:zip(Some, all_shown(Erl, Some, [], #{}, Settings))]).
 
 commands(_) ->
     {ok, Settings} = whittle_tune_settings:read(29),
@@ -80,24 +85,24 @@ commands(_) ->
 
 %% The `erl' of each release with a file, with its settings.
 vms() ->
-    Roots = [{list_to_integer(erlang:system_info(otp_release)), code:root_dir()}
-             | [{list_to_integer(Release), filename:dirname(Lib)}
-                || Lib <- whittle_runtime:otp_libs(#{}),
-                   Release <- [filename:basename(Dir)
-                               || Dir <- filelib:wildcard(filename:join(filename:dirname(Lib),
-                                                                        "releases/*")),
-                                  filelib:is_dir(Dir)]]],
-    [{filename:join([Root, "bin", "erl"]), Settings}
-     || {Otp, Root} <- maps:to_list(maps:from_list(Roots)),
-        lists:member(Otp, whittle_tune_settings:releases()),
-        {ok, Settings} <- [whittle_tune_settings:read(Otp)]].
+    [{Erl, Settings} || {Otp, Erl} <- stock_vms:all(),
+                        lists:member(Otp, whittle_tune_settings:releases()),
+                        {ok, Settings} <- [whittle_tune_settings:read(Otp)]].
 
-shown(Erl, #{probe := Probe}, Beside, Values, Settings) ->
+shown(Erl, Setting, Beside, Values, Settings) ->
+    [Value] = all_shown(Erl, [Setting], Beside, Values, Settings),
+    Value.
+
+%% Starts a VM with these values, and asks it for all of the settings.
+all_shown(Erl, Asked, Beside, Values, Settings) ->
     {Flags, Environment} = whittle_tune_settings:command(Values, Settings),
+    Probes = lists:join(", ", ["(fun() -> " ++ Probe ++ " end)()" || #{probe := Probe} <- Asked]),
     {Status, Output} = whittle_program:run(
                          Erl, Beside ++ Flags
                              ++ ["-noshell", "-eval",
-                                 "io:format(\"~p\", [" ++ Probe ++ "]), halt()."],
+                                 lists:append(["io:format(\"~w.\", [["] ++ Probes
+                                              ++ ["]]), halt()."])],
                          #{env => [{"ERL_CRASH_DUMP_SECONDS", "0"} | Environment]}),
     ?assertEqual({Erl, Values, 0, Output}, {Erl, Values, Status, Output}),
-    binary_to_integer(Output).
+    {ok, [Shown]} = whittle_term:parse(Output),
+    Shown.

@@ -5,13 +5,15 @@
 %% module checks the limits first.
 -module(whittle_bounded).
 
--export([inflate/3, term/2, text_fits/1, make_atoms/2, check_terms/1]).
+-export([inflate/3, term/2, check_text/1, make_atoms/2, check_terms/1, too_many_atoms/1]).
 
--export_type([refusal/0]).
+-export_type([refusal/0, too_many/0]).
 
-%% The reason why a term is not decoded. `too_many_atoms' holds the number of atoms that this VM
-%% would have afterwards, at most.
--type refusal() :: not_a_term | too_large | {too_many_atoms, pos_integer()}.
+%% The reason why a term is not decoded.
+-type refusal() :: not_a_term | too_large | too_many().
+
+%% This VM has no room for the atoms. It has with the given limit of atoms (the emulator's flag +t).
+-type too_many() :: {too_many_atoms, Limit :: pos_integer()}.
 
 %% The limit in bytes. Data that inflates to more counts as damaged.
 -define(MAX_INFLATED, 256 * 1024 * 1024).
@@ -22,6 +24,10 @@
 %% Up to this share of the atom table, schedulers make atoms at the same time. The atoms that 256
 %% of them make then fit into the reserve.
 -define(FEW, 1024).                             % a 1024th
+
+%% A limit that an error suggests is a multiple of this. The next run makes about as many atoms
+%% before, but not exactly as many.
+-define(ROUND, 65536).
 
 %% Matches a byte of a name in a text that is UTF-8 or Latin-1.
 -define(IS_NAME(C), (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
@@ -72,7 +78,7 @@ term(Bytes, _) ->
 %% stays free. Processes that make many atoms take turns, so that each one counts the atoms of the
 %% others.
 -spec make_atoms(non_neg_integer(), fun(() -> Result)) ->
-          {ok, Result} | {error, {too_many_atoms, pos_integer()}}.
+          {ok, Result} | {error, too_many()}.
 make_atoms(Count, Make) ->
     in_turn(Count, fun() ->
                            case Count < room() of
@@ -82,21 +88,37 @@ make_atoms(Count, Make) ->
                    end).
 
 %% @doc Checks that this VM has room for the atoms of uncompressed terms in the external term
-%% format. The count ignores repeated names and names that are atoms already.
--spec check_terms([binary()]) -> ok | {error, {too_many_atoms, pos_integer()}}.
+%% format. The count ignores repeated names and names that are atoms already. If the terms are long
+%% enough to have too many, the check also finds bytes that are no term (`not_a_term').
+-spec check_terms([binary()]) -> ok | {error, too_many() | not_a_term}.
 check_terms(Terms) ->
     case half(Terms) < room() of
         true -> ok;
         false -> check_terms(Terms, most(Terms))
     end.
 
-%% @doc Tells whether erl_scan can read a text safely. It can if a quarter of this VM's atom table
+%% @doc Checks that erl_scan can read a text safely. It can if a quarter of this VM's atom table
 %% stays free after each name in the text becomes an atom. The count ignores repeated names and
 %% names that are atoms already.
--spec text_fits(binary()) -> boolean().
-text_fits(Text) ->
+-spec check_text(binary()) -> ok | {error, too_many()}.
+check_text(Text) ->
     Room = room(),
-    names(Text, 0) < Room orelse fits(pieces(Text, #{}, Room)).
+    case names(Text, 0) of
+        Few when Few < Room -> ok;
+        Most ->
+            case pieces(Text, #{}, Room) of
+                none -> too_many(Most);
+                _ -> ok
+            end
+    end.
+
+%% @doc Describes a file with more names than this VM has room for. The caller puts the file before
+%% the text. The limit is that of the error.
+-spec too_many_atoms(Limit :: pos_integer()) -> unicode:chardata().
+too_many_atoms(Limit) ->
+    io_lib:format("has more different names than Whittle accepts (three quarters of the ~b atoms "
+                  "of its VM, for all files together): shorten it, or set ERL_ZFLAGS=\"+t ~b\"",
+                  [erlang:system_info(atom_limit), Limit]).
 
 %% Internal
 
@@ -113,9 +135,6 @@ names(<<>>, Count) -> Count.
 
 behind_name(<<C, Rest/binary>>) when ?IS_NAME(C) -> behind_name(Rest);
 behind_name(Rest) -> Rest.
-
-fits(none) -> false;
-fits(_) -> true.
 
 %% Collects the different pieces between quotes and the different names in them. An atom with an
 %% escaped quote has several pieces, so each such quote counts as one more atom.
@@ -154,16 +173,19 @@ plain_term(<<131, Tag, _/binary>> = Bytes) when Tag =/= 80 ->
 plain_term(_) ->
     {error, not_a_term}.
 
-%% The lock is that of this node alone.
 in_turn(Count, Fun) ->
     case Count =< few() of
         true -> Fun();
-        false -> global:trans({?MODULE, self()}, Fun, [node()])
+        false -> whittle_turn:take(Fun)
     end.
 
 few() -> erlang:system_info(atom_limit) div ?FEW.
 
-too_many(Count) -> {error, {too_many_atoms, erlang:system_info(atom_count) + Count}}.
+%% A limit under which room/0 would be larger than the count.
+too_many(Count) ->
+    Atoms = erlang:system_info(atom_count) + Count + 1,
+    Limit = Atoms + ceil(Atoms / (?ATOM_RESERVE - 1)),
+    {error, {too_many_atoms, ?ROUND * ceil(Limit / ?ROUND)}}.
 
 %% Both return a number of atoms that the terms do not exceed. An atom takes at least two bytes.
 most(Terms) ->
@@ -179,13 +201,14 @@ check_terms(Terms, Most) ->
     case Most < Room orelse new_names(Terms, #{}, Room) of
         true -> ok;
         few -> ok;
-        many -> too_many(Most)
+        too_many -> too_many(Most);
+        unknown -> {error, not_a_term}
     end.
 
 new_names([Term | Terms], Names, Room) ->
     case whittle_term_names:add(Term, Names, Room) of
         {ok, More} -> new_names(Terms, More, Room);
-        _ -> many
+        Not -> Not
     end;
 new_names([], _, _) ->
     few.

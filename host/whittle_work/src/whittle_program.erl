@@ -92,10 +92,7 @@ number(Port, Before) ->
         {Port, {data, Bytes}} ->
             case binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>) of
                 [Line, Rest] ->
-                    case Rest of
-                        <<>> -> ok;
-                        _ -> self() ! {Port, {data, Rest}}
-                    end,
+                    _ = [self() ! {Port, {data, Rest}} || Rest =/= <<>>],
                     {ok, {Port, binary_to_integer(Line)}};
                 [All] -> number(Port, All)
             end;

@@ -2,23 +2,23 @@
 %% from files.
 -module(whittle_term).
 
--export([parse/1, tokens/1, begins/2, text/1, too_many_names/0]).
+-export([parse/1, tokens/1, begins/2, text/1]).
 
 %% @doc Parses the terms of a text. The error is a message for people.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
 parse(Bytes) ->
-    case whittle_bounded:text_fits(Bytes) of
-        true -> terms(text(Bytes), 1, []);
-        false -> {error, too_many_names()}
+    case whittle_bounded:check_text(Bytes) of
+        ok -> terms(text(Bytes), 1, []);
+        {error, {too_many_atoms, Limit}} -> {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
     end.
 
 %% @doc Reads the tokens of a text of unknown origin. It skips text that is no token, back to the
 %% end of the previous form. A text with more names than this VM has room for has no tokens here.
 -spec tokens(binary()) -> [erl_scan:token()].
 tokens(Bytes) ->
-    case whittle_bounded:text_fits(Bytes) of
-        true -> tokens(text(Bytes), []);
-        false -> []
+    case whittle_bounded:check_text(Bytes) of
+        ok -> tokens(text(Bytes), []);
+        {error, _} -> []
     end.
 
 %% @doc Tells whether a text begins with a term. The term must end within the given number of
@@ -26,7 +26,7 @@ tokens(Bytes) ->
 -spec begins(binary(), pos_integer()) -> boolean().
 begins(Bytes, Within) ->
     First = binary:part(Bytes, 0, min(Within, byte_size(Bytes))),
-    case whittle_bounded:text_fits(First) andalso erl_scan:tokens([], text(First), 1) of
+    case whittle_bounded:check_text(First) =:= ok andalso erl_scan:tokens([], text(First), 1) of
         {done, {ok, Tokens, _}, _} -> is_term(Tokens);
         {more, Continuation} when byte_size(Bytes) < Within ->
             case erl_scan:tokens(Continuation, eof, 1) of
@@ -35,13 +35,6 @@ begins(Bytes, Within) ->
             end;
         _ -> false
     end.
-
-%% @doc Returns the message for a text that `whittle_bounded:text_fits/1' refuses.
--spec too_many_names() -> unicode:chardata().
-too_many_names() ->
-    io_lib:format("it has more different names than whittle accepts (three quarters of the ~b "
-                  "atoms of its VM, for all files together); shorten the file, or set "
-                  "ERL_ZFLAGS=\"+t NUMBER\" to allow more", [erlang:system_info(atom_limit)]).
 
 %% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
 %% that encoding or if the text is not valid UTF-8.

@@ -5,12 +5,13 @@
 
 -export([all/0]).
 -export([inflates_to_the_end/1, inflates_up_to_the_limit/1, terms/1, compressed_terms/1,
-         compressed_twice/1, names_of_terms/1, atoms/1, atoms_in_turn/1, text_fits/1]).
+         compressed_twice/1, names_of_terms/1, atoms/1, damaged_terms/1, atoms_in_turn/1, turns/1,
+         check_text/1, suggested_limit/1]).
 -export([decode_at_once/1]).
 
 all() ->
     [inflates_to_the_end, inflates_up_to_the_limit, terms, compressed_terms, compressed_twice,
-     names_of_terms, atoms, atoms_in_turn, text_fits].
+     names_of_terms, atoms, damaged_terms, atoms_in_turn, turns, check_text, suggested_limit].
 
 %% All bytes may be present although the end and the checksum are missing.
 inflates_to_the_end(_) ->
@@ -95,16 +96,19 @@ names_of_terms(_) ->
 
 %% A term with more new atoms than this VM has room for is refused before an atom is made. A term
 %% may name the same atoms many times.
-atoms(_) ->
+atoms(_) -> made:in_small_vm(fun atoms/0).
+
+atoms() ->
     Many = erlang:system_info(atom_limit),
     Term = fun(Names) ->
-                   iolist_to_binary([131, $l, <<Many:32>>, [[$w, length(N), N] || N <- Names], $j])
+                   iolist_to_binary([131, $l, <<Many:32>>,
+                                     [[$w, length(N), N] || N <- Names], $j])
            end,
     Before = erlang:system_info(atom_count),
     New = Term(names("atoms", Many)),
-    ?assertMatch({error, {too_many_atoms, Then}} when Then >= Before + Many,
+    ?assertMatch({error, {too_many_atoms, Limit}} when Limit * 3 div 4 >= Before + Many,
                  whittle_bounded:term(New, byte_size(New))),
-    ?assert(erlang:system_info(atom_count) < Before + 1000),
+    ?assert(erlang:system_info(atom_count) < Before + Many div 8),
     Often = Term(lists:duplicate(Many, "ok")),
     {ok, Read} = whittle_bounded:term(Often, byte_size(Often)),
     ?assertEqual({Many, ok}, {length(Read), hd(Read)}).
@@ -143,11 +147,77 @@ decode_at_once(Count) ->
 
 names(Prefix, Count) -> [Prefix ++ [$_ | integer_to_list(N)] || N <- lists:seq(1, Count)].
 
+%% Each process has the turn alone, in the order of the requests. The next one gets it when a
+%% process is done, fails or ends, also while it waits.
+turns(_) ->
+    Self = self(),
+    ?assertEqual(done, whittle_turn:take(fun() -> done end)),
+    Asks = fun(Name) ->
+                   Pid = spawn(fun() ->
+                                       catch whittle_turn:take(fun() -> has(Name, Self) end)
+                               end),
+                   %% The process waits for an answer, so its request is in the server's queue.
+                   waits(Pid),
+                   Pid
+           end,
+    [First, Second, Third, Fourth] = [Asks(N) || N <- [1, 2, 3, 4]],
+    Has = fun() -> receive {has, Name} -> Name end end,
+    ?assertEqual(1, Has()),
+    #{waiting := Waiting} = sys:get_state(whittle_turn),
+    ?assertEqual(3, queue:len(Waiting)),
+    exit(Third, kill),
+    exit(First, kill),
+    ?assertEqual(2, Has()),
+    Second ! fail,
+    ?assertEqual(4, Has()),
+    receive {has, Other} -> error({two_at_once, Other}) after 0 -> ok end,
+    Fourth ! go,
+    ?assertEqual(done, whittle_turn:take(fun() -> done end)).
+
+has(Name, Teller) ->
+    Teller ! {has, Name},
+    receive
+        fail -> error(failed);
+        go -> ok
+    end.
+
+waits(Pid) ->
+    case process_info(Pid, status) of
+        {status, waiting} -> ok;
+        _ -> erlang:yield(), waits(Pid)
+    end.
+
+%% A term that is long enough to have too many names, and is damaged.
+damaged_terms(_) -> made:in_small_vm(fun damaged_terms/0).
+
+damaged_terms() ->
+    Long = iolist_to_binary([131, $l, <<200_000:32>>, lists:duplicate(200_000, <<$w, 1, $x>>), 1]),
+    ?assertEqual({error, not_a_term}, whittle_bounded:check_terms([Long])),
+    ?assertEqual({error, not_a_term}, whittle_bounded:term(Long, byte_size(Long))).
+
 %% Names count once, and names that are atoms already do not count.
-text_fits(_) ->
+check_text(_) -> made:in_small_vm(fun check_text/0).
+
+check_text() ->
     Room = erlang:system_info(atom_limit),
-    ?assert(whittle_bounded:text_fits(<<"[a, 'b c', \"d\"].">>)),
-    ?assert(whittle_bounded:text_fits(binary:copy(<<"lists,">>, Room))),
-    ?assert(whittle_bounded:text_fits(binary:copy(<<"bounded_new_name,">>, Room))),
-    New = iolist_to_binary([[$z, integer_to_binary(N), $,] || N <- lists:seq(1, Room)]),
-    ?assertNot(whittle_bounded:text_fits(New)).
+    [?assertEqual(ok, whittle_bounded:check_text(Text))
+     || Text <- [<<"[a, 'b c', \"d\"].">>, binary:copy(<<"lists,">>, Room),
+                 binary:copy(<<"bounded_new_name,">>, Room)]],
+    ?assertMatch({error, {too_many_atoms, _}}, whittle_bounded:check_text(many_names(Room))).
+
+many_names(Count) ->
+    iolist_to_binary([[$z, integer_to_binary(N), $,] || N <- lists:seq(1, Count)]).
+
+%% A VM with the limit that the error and its text name has room. A limit of 131,072, the next
+%% multiple of 65,536, would not leave a quarter free.
+suggested_limit(_) ->
+    Text = many_names(110_000),
+    {error, {too_many_atoms, Limit}} =
+        made:in_small_vm(fun() -> whittle_bounded:check_text(Text) end),
+    Line = unicode:characters_to_list(whittle_bounded:too_many_atoms(Limit)),
+    ?assertMatch({match, _}, re:run(Line, ["ERL_ZFLAGS=\"\\+t ", integer_to_list(Limit), "\"$"])),
+    {ok, Peer, _} = peer:start(#{connection => standard_io,
+                                 args => ["+t", integer_to_list(Limit), "-pa" | code:get_path()]}),
+    try ?assertEqual(ok, peer:call(Peer, whittle_bounded, check_text, [Text]))
+    after peer:stop(Peer)
+    end.

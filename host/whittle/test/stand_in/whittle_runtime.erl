@@ -3,7 +3,8 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([check/1, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
+-export([check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, otp/2, has_otp/2,
+         otp_libs/1, suites/2, targets/0, emulator/1,
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
@@ -28,13 +29,22 @@ otps() -> ["25", "17"].
 
 default_otp() -> "25".
 
-check(#{target := Target, flavor := Flavor}) ->
+check(Spec) -> check(Spec, #{}).
+
+check(#{target := Target, flavor := Flavor}, _) ->
     [Known] = [Flavors || #{name := Name, flavors := Flavors} <- targets(), Name =:= Target],
     case lists:member(Flavor, Known) of
         true -> ok;
         false -> {error, {unsupported_flavor, #{flavor => Flavor, target => Target,
                                                 known => Known}}}
     end.
+
+given(File, _) -> {error, {unreadable, #{file => File, reason => enoent}}}.
+
+patches_apply(_, _) -> ok.
+
+source("25", _) -> {ok, "25.0"};
+source("17", _) -> {error, no_source()}.
 
 otp("25", _) ->
     Root = code:root_dir(),

@@ -4,6 +4,8 @@
  * usage: reader          prints the contents of its own pack, as the launcher finds it
  *        reader packs    answers each pack of the input with its contents, in the same
  *                        form (input: length in 4 bytes, big endian, then the pack)
+ *        reader idle     reads a pack from its input in the same way, drops idle blocks, and
+ *                        prints the blocks that it freed and the pauses of the watcher
  *
  * An answer is one of
  *   A                    there is no pack
@@ -21,13 +23,16 @@
 
 #include <arpa/inet.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -60,6 +65,8 @@ static void die(const char *what)
 extern unsigned long __real_getauxval(unsigned long type);
 extern void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 extern int __real_munmap(void *at, size_t size);
+extern int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                 void *(*run)(void *arg), void *arg);
 
 /* The program headers of a program that carries the pack. If unset, the own ones count. */
 static ElfW(Phdr) headers[2];
@@ -85,8 +92,12 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
     return bytes;
 }
 
+/* The number of mappings that pack.c has freed. */
+static int freed;
+
 int __wrap_munmap(void *at, size_t size)
 {
+    freed++;
     ASAN_UNPOISON_MEMORY_REGION(at, page_end(size));
     return __real_munmap(at, size);
 }
@@ -213,20 +224,123 @@ static void one_pack(const unsigned char *pack, size_t size)
     fclose(answered);
 }
 
-int main(int argc, char **argv)
+/* ---- idle blocks --------------------------------------------------------- */
+
+/* The watcher of pack.c. The test waits for its end, and its pauses take no time. */
+static pthread_t watcher;
+static int refuses_threads;
+static int pauses, busy_pauses;
+/* The reads of the test come from one file. */
+static const struct pack_entry *shared_entry;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*run)(void *arg), void *arg)
+{
+    int problem;
+
+    (void)attributes;
+    if (refuses_threads)
+        return EAGAIN;
+    problem = __real_pthread_create(thread, NULL, run, arg);
+    watcher = *thread;
+    return problem;
+}
+
+static int skip(void *arg, const void *bytes, size_t size)
+{
+    (void)arg;
+    (void)bytes;
+    (void)size;
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    (void)pause;
+    (void)rest;
+    pauses++;
+    if (busy_pauses > 0) {
+        busy_pauses--;
+        if (pack_read(shared_entry, skip, NULL) != 0 || freed != 0)
+            die("a read during the pause");
+    }
+    return 0;
+}
+
+/* Finds a file that shares its block with another one. */
+static const struct pack_entry *find_shared(void)
+{
+    const struct pack_entry *entry, *other;
+
+    for (entry = pack_first_below("", 0); entry != NULL; entry = pack_next(entry))
+        for (other = pack_next(entry); other != NULL; other = pack_next(other))
+            if (other->block == entry->block && entry->size > 0 && other->size > 0 &&
+                other->offset != entry->offset)
+                return entry;
+    return NULL;
+}
+
+static void read_shared(void)
+{
+    if (pack_read(shared_entry, skip, NULL) != 0)
+        die("pack_read");
+}
+
+static int idle(void)
+{
+    if (pack_open() != PACK_READY || (shared_entry = find_shared()) == NULL)
+        die("pack_open");
+    /* The launcher's own reads, before the VM starts. */
+    read_shared();
+    printf("before: freed %d, pauses %d\n", freed, pauses);
+    pack_drop_idle_block();
+    busy_pauses = 2;
+    read_shared();
+    pthread_join(watcher, NULL);
+    printf("idle: freed %d, pauses %d\n", freed, pauses);
+    read_shared();
+    pthread_join(watcher, NULL);
+    printf("again: freed %d, pauses %d\n", freed, pauses);
+    refuses_threads = 1;
+    read_shared();
+    printf("without a thread: freed %d, pauses %d\n", freed, pauses);
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------- */
+
+static unsigned char *read_pack(uint32_t *size)
 {
     uint32_t length;
+    unsigned char *pack;
 
-    (void)argv;
+    if (fread(&length, sizeof length, 1, stdin) != 1)
+        return NULL;
+    *size = ntohl(length);
+    pack = malloc((size_t)*size + 1);
+    if (pack == NULL || fread(pack, 1, *size, stdin) != *size)
+        die("input");
+    return pack;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned char *pack;
+    uint32_t size;
+
     if (argc < 2) {
         answer(stdout);
         return 0;
     }
-    while (fread(&length, sizeof length, 1, stdin) == 1) {
-        size_t size = ntohl(length);
-        unsigned char *pack = malloc(size + 1);
-        if (pack == NULL || fread(pack, 1, size, stdin) != size)
+    if (strcmp(argv[1], "idle") == 0) {
+        pack = read_pack(&size);
+        if (pack == NULL)
             die("input");
+        carry(pack, size);
+        free(pack);
+        return idle();
+    }
+    while ((pack = read_pack(&size)) != NULL) {
         one_pack(pack, size);
         free(pack);
     }

@@ -1,5 +1,5 @@
-%% Tests whittle_tune_kernel: the kinds of mappings.
--module(whittle_tune_kernel_SUITE).
+%% Tests whittle_measure_kernel: the kinds of mappings.
+-module(whittle_measure_kernel_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -10,7 +10,8 @@ all() -> [own, kinds, stack_below_others, no_process].
 
 %% The groups of this VM add up to what the kernel says in smaps_rollup.
 own(_) ->
-    {ok, #{rss := Rss, groups := Groups}} = whittle_tune_kernel:read(list_to_integer(os:getpid())),
+    {ok, #{rss := Rss, groups := Groups}} =
+        whittle_measure_kernel:read(list_to_integer(os:getpid())),
     ?assertEqual(Rss, lists:sum([Each || #{rss := Each} <- maps:values(Groups)])),
     #{rss := Rolled} = whittle_measure_process:memory(list_to_integer(os:getpid())),
     ?assert(abs(Rolled - Rss) < Rss div 5),
@@ -50,7 +51,7 @@ stack_below_others(_) ->
                  groups(Mapping, [16#1001F010])).
 
 no_process(_) ->
-    ?assertEqual({error, enoent}, whittle_tune_kernel:read(4_194_305)).
+    ?assertEqual({error, enoent}, whittle_measure_kernel:read(4_194_305)).
 
 %% Internal functions
 
@@ -62,6 +63,6 @@ groups(Mappings, Pointers, Present) ->
     Text = [io_lib:format("~s-~.16b ~s 00000000 00:00 0   ~s\nSize: ~b kB\nRss: ~b kB\nPss: 0 kB\n",
                           [From, list_to_integer(From, 16) + 1024 * Size, Access, Path, Size, Rss])
             || {From, Size, Access, Path, Rss} <- Mappings],
-    #{groups := Groups} = whittle_tune_kernel:parse(iolist_to_binary(Text), <<"/bin/vm">>,
+    #{groups := Groups} = whittle_measure_kernel:parse(iolist_to_binary(Text), <<"/bin/vm">>,
                                                     Pointers, Present),
     Groups.

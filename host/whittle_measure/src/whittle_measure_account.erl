@@ -7,21 +7,24 @@
 %% it must lie in the heaps of glibc, which can be recognized. Anything that does not is the line
 %% `unexplained'. A static program of Whittle has the C library musl, whose memory has no mark, and
 %% the launcher's block of the pack.
-%% @hidden
--module(whittle_tune_account).
+-module(whittle_measure_account).
 
 -export([make/2, rows/1, tops/1, json/1, unexplained/1, fixed/1, lines/1]).
+-export([groups/0, allocators/0, bytes/2, part/3, sample/1]).
 
--export_type([account/0, line/0]).
+-export_type([account/0, line/0, part/0]).
 
 -type account() ::
         #{rss := non_neg_integer(),
           lines := [line()],                    % their bytes add up to `rss'
           unexplained := integer(),             % the bytes of the last line
           counted := boolean(),                 % false under +Mea min: the VM counts only terms
-          vm := whittle_tune_dump:vm()}.
+          vm := whittle_measure_dump:vm()}.
 
 -type line() :: #{group := atom(), name := unicode:chardata(), bytes := integer()}.
+
+%% `free' is the part of the carriers that no block uses.
+-type part() :: blocks | carriers | free.
 
 %% What the areas of the VM belong to. The keys are those of `allocated_areas'.
 -define(PROCESS_TABLE, [<<"process_table">>]).
@@ -31,7 +34,7 @@
                   <<"module_table">>, <<"module_refs">>, <<"register_table">>]).
 
 %% @doc Makes the account.
--spec make(whittle_tune_dump:vm(), whittle_tune_kernel:memory()) -> account().
+-spec make(whittle_measure_dump:vm(), whittle_measure_kernel:memory()) -> account().
 make(#{allocators := Allocators} = Vm, #{rss := Rss, groups := Groups}) ->
     Counted = carriers(<<"eheap_alloc">>, Allocators) > 0,
     Blocks = blocks(Counted, Vm),
@@ -68,14 +71,57 @@ fixed(#{lines := Lines}) ->
                    Group =:= vm orelse Group =:= code orelse Name =:= "atoms"
                        orelse Name =:= "literals"]).
 
+%% @doc Lists the groups of lines, with their titles.
+-spec groups() -> [{atom(), unicode:chardata()}].
+groups() ->
+    [{terms, "terms of the program"},
+     {code, "code"},
+     {tables, "tables of the VM"},
+     {other, "other blocks of the VM"},
+     {slack, "free space in carriers"},
+     {vm, "the VM's files and the JIT's code"},
+     {stacks, "stacks of threads"},
+     {c_code, "memory of C code"},
+     {untouched, "pages never touched"},
+     {unexplained, "unexplained"}].
+
+%% @doc Lists the allocators of a VM (erts_alloc(3)).
+-spec allocators() -> [atom()].
+allocators() ->
+    [eheap_alloc, binary_alloc, ets_alloc, literal_alloc, fix_alloc, driver_alloc, ll_alloc,
+     std_alloc, sl_alloc, temp_alloc].
+
+%% @doc Returns the bytes of a group.
+-spec bytes(atom(), account()) -> integer().
+bytes(Group, #{lines := Lines}) -> total([Line || #{group := Of} = Line <- Lines, Of =:= Group]).
+
+%% @doc Returns the bytes of an allocator, or `none' if the VM does not count them.
+-spec part(atom(), part(), account()) -> non_neg_integer() | none.
+part(Name, Part, #{vm := #{allocators := Allocators}}) ->
+    Key = atom_to_binary(Name),
+    case Allocators of
+        #{Key := #{carriers := 0}} -> none;
+        #{Key := #{carriers := Carriers}} when Part =:= carriers -> Carriers;
+        #{Key := #{blocks := Blocks}} when Part =:= blocks -> Blocks;
+        #{Key := #{carriers := Carriers, blocks := Blocks}} -> Carriers - Blocks;
+        _ -> none
+    end.
+
+%% @doc Returns the account for the samples of a study: the bytes of each line, with its group, and
+%% the blocks and carriers of each allocator.
+-spec sample(account()) -> whittle_json:json().
+sample(#{rss := Rss, lines := Lines, vm := #{allocators := Allocators}}) ->
+    #{rss => Rss, lines => [text(Line) || Line <- Lines],
+      allocators => maps:map(fun(_, Of) -> maps:with([blocks, carriers], Of) end, Allocators)}.
+
 %% Internal functions: the blocks of the VM
 
-carriers(Name, Allocators) -> bytes(carriers, Name, Allocators).
+carriers(Name, Allocators) -> number(carriers, Name, Allocators).
 
-used(Name, #{allocators := Allocators}) -> bytes(blocks, Name, Allocators).
+used(Name, #{allocators := Allocators}) -> number(blocks, Name, Allocators).
 
 %% An allocator or a group of mappings that does not occur has no bytes.
-bytes(Key, Name, Maps) ->
+number(Key, Name, Maps) ->
     case Maps of
         #{Name := #{Key := Bytes}} -> Bytes;
         _ -> 0
@@ -122,9 +168,9 @@ line(Group, Name, Bytes) -> #{group => Group, name => Name, bytes => Bytes}.
 
 %% Internal functions: the mappings of the kernel
 
-rss(Group, Groups) -> bytes(rss, Group, Groups).
+rss(Group, Groups) -> number(rss, Group, Groups).
 
-size(Group, Groups) -> bytes(size, Group, Groups).
+size(Group, Groups) -> number(size, Group, Groups).
 
 files(Groups) ->
     [line(vm, "the VM's program", rss(program, Groups)),

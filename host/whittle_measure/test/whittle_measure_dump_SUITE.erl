@@ -1,5 +1,5 @@
-%% Tests whittle_tune_dump on the text of VMs.
--module(whittle_tune_dump_SUITE).
+%% Tests whittle_measure_dump on the text of VMs.
+-module(whittle_measure_dump_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
@@ -15,7 +15,7 @@ own_text(_) ->
       areas := #{<<"process_table">> := Table},
       allocators := #{<<"eheap_alloc">> := #{blocks := Heap, carriers := Carriers}},
       otp := Otp, atom_count := Count, process_count := Processes}
-        = whittle_tune_dump:parse(iolist_to_binary(
+        = whittle_measure_dump:parse(iolist_to_binary(
                                     [[$\n, erlang:system_info(Item)]
                                      || Item <- [system_version, info, procs]])),
     ?assertEqual(list_to_binary(erlang:system_info(otp_release)), Otp),
@@ -29,7 +29,7 @@ own_text(_) ->
 
 processes(_) ->
     #{processes := Processes} =
-        whittle_tune_dump:parse(<<"=erl_crash_dump:0.5\nSystem version: Erlang/OTP 27 [64-bit]\n"
+        whittle_measure_dump:parse(<<"=erl_crash_dump:0.5\nSystem version: Erlang/OTP 27 [64-bit]\n"
                                   "=proc:<0.0.0>\nState: Waiting\nName: init\nHeap unused: 10\n"
                                   "OldHeap unused: 20\nMemory: 5000\n"
                                   "=proc:<0.1.0>\nSpawned as: m:f/1\nMemory: 7000\n">>),
@@ -39,21 +39,21 @@ processes(_) ->
 tables(_) ->
     ?assertMatch(#{tables := [#{name := <<"large">>, memory := 800},
                               #{name := <<"small">>, memory := 80}]},
-                 whittle_tune_dump:parse(<<"=erl_crash_dump:0.5\nErlang/OTP 27 [64-bit]\n"
+                 whittle_measure_dump:parse(<<"=erl_crash_dump:0.5\nErlang/OTP 27 [64-bit]\n"
                                            "=ets:<0.1.0>\nName: small\nWords: 10\n"
                                            "=ets:<0.1.0>\nName: large\nWords: 100\n">>)).
 
 %% A VM with 32 bits does not name its word size.
 word_size(_) ->
     ?assertMatch(#{tables := [#{memory := 40}]},
-                 whittle_tune_dump:parse(<<"=erl_crash_dump:0.5\nErlang/OTP 27 [smp:1:1]\n"
+                 whittle_measure_dump:parse(<<"=erl_crash_dump:0.5\nErlang/OTP 27 [smp:1:1]\n"
                                            "=ets:<0.1.0>\nWords: 10\n">>)).
 
 %% A carrier may hold blocks of another allocator, and wait in a pool.
 blocks_of_others(_) ->
     ?assertMatch(#{allocators := #{<<"ets_alloc">> := #{blocks := 15, carriers := 130,
                                                         most_blocks := 35, most_carriers := 190}}},
-                 whittle_tune_dump:parse(
+                 whittle_measure_dump:parse(
                    <<"=allocator:ets_alloc[0]\nmbcs blocks[ets_alloc] size: 1 2 10\n"
                      "mbcs blocks[eheap_alloc] size: 2 3 11\nmbcs carriers size: 30 40 50\n"
                      "=allocator:ets_alloc[1]\nmbcs blocks size: 4 5 6\n"
@@ -62,7 +62,7 @@ blocks_of_others(_) ->
 
 block_of_the_dump(_) ->
     ?assertMatch(#{allocators := #{<<"temp_alloc">> := #{blocks := 16384, carriers := 16384}}},
-                 whittle_tune_dump:parse(
+                 whittle_measure_dump:parse(
                    <<"=allocator:temp_alloc[0]\nmbcs blocks[temp_alloc] size: 65544 65544 65544\n"
                      "mbcs carriers size: 1064960 1064960 1064960\n"
                      "mbcs mseg carriers size: 1048576\nmbcs sys_alloc carriers size: 16384\n">>)).
@@ -71,5 +71,5 @@ block_of_the_dump(_) ->
 cut_off(_) ->
     Text = iolist_to_binary([erlang:system_info(info), erlang:system_info(procs)]),
     [#{memory := _, processes := _}
-         = whittle_tune_dump:parse(binary:part(Text, 0, byte_size(Text) * Part div 20))
+         = whittle_measure_dump:parse(binary:part(Text, 0, byte_size(Text) * Part div 20))
      || Part <- lists:seq(0, 20)].

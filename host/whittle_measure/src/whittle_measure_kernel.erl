@@ -4,8 +4,7 @@
 %% stack pointer of each thread (`/proc/PID/task/TID/syscall') lies in its stack, and the guard page
 %% lies below the stack. The kernel joins a stack with the mapping above it if both allow the same
 %% accesses. `/proc/PID/pagemap' then tells which pages of the stack are resident.
-%% @hidden
--module(whittle_tune_kernel).
+-module(whittle_measure_kernel).
 
 -export([read/1, parse/4]).
 

@@ -5,8 +5,7 @@
 %% section for each allocator, process and table. This module reads the sections that say something
 %% about memory, and ignores the others. It never fails: a section or a line that is missing, as in
 %% a file that was cut off, gives no number.
-%% @hidden
--module(whittle_tune_dump).
+-module(whittle_measure_dump).
 
 -export([parse/1]).
 

@@ -1,0 +1,155 @@
+%% @doc Keeps the runs of the study `otp': one numbered directory for each, in a directory that is
+%% the store.
+%%
+%% A run is a directory of samples (docs/measure.md) and a file `otp.json', which holds the bytes by
+%% object and module, the checks, the machine and the compiler. That file is written last, so a run
+%% without it is not complete.
+%% @hidden
+-module(whittle_measure_otp_store).
+
+-import(whittle_work, [steps/1]).
+
+-export([before/1, place/2, write/2, read/1]).
+-export([format_error/1]).
+
+-export_type([stored/0, error/0]).
+
+-type stored() :: #{dir := file:filename(),
+                    facts := #{binary() => term()},             % of otp.json
+                    study := whittle_measure_study:study(),
+                    samples := [whittle_measure_samples:sample()]}.
+
+-type error() :: {no_run, file:filename()}
+               | {nothing_to_resume, file:filename()}
+               | {no_store, file:filename(), file:posix() | badarg}
+               | {other_format, file:filename()}
+               | {damaged_run, file:filename()}
+               | whittle_measure_samples:error().
+
+-define(FORMAT, 1).
+
+%% @doc Reads the run to compare with: the one that `against' names, or else the last complete one
+%% in the store `dir'.
+-spec before(#{dir := file:filename(), against => file:filename(), _ => _}) ->
+          {ok, stored() | none} | {error, error()}.
+before(#{against := Dir}) ->
+    case {is_complete(Dir), last(Dir)} of
+        {true, _} -> read(Dir);
+        {false, {ok, Run}} -> read(Run);
+        {false, none} -> {error, {no_run, Dir}}
+    end;
+before(#{dir := Store}) ->
+    case last(Store) of
+        {ok, Run} -> read(Run);
+        none -> {ok, none}
+    end.
+
+last(Store) ->
+    case [Run || Run <- runs(Store), is_complete(Run)] of
+        [] -> none;
+        Complete -> {ok, lists:last(Complete)}
+    end.
+
+%% Ordered by number.
+runs(Store) ->
+    case file:list_dir(Store) of
+        {ok, Names} ->
+            Numbers = [Number || Name <- Names, {Number, ""} <- [string:to_integer(Name)],
+                                 name(Number) =:= Name],
+            [filename:join(Store, name(Number)) || Number <- lists:sort(Numbers)];
+        {error, _} -> []
+    end.
+
+name(Number) when is_integer(Number), Number > 0 ->
+    lists:flatten(string:pad(integer_to_list(Number), 4, leading, $0));
+name(_) -> none.
+
+is_complete(Run) -> filelib:is_regular(file(Run)).
+
+file(Run) -> filename:join(Run, "otp.json").
+
+%% @doc Makes the directory of the next run; or, to resume, finds the last one if it is not
+%% complete. The second element tells whether it holds samples.
+-spec place(file:filename(), boolean()) -> {ok, {file:filename(), boolean()}} | {error, error()}.
+place(Store, true) ->
+    case lists:reverse(runs(Store)) of
+        [Last | _] ->
+            case is_complete(Last) of
+                true -> {error, {nothing_to_resume, Store}};
+                false -> {ok, {Last, filelib:is_regular(filename:join(Last, "samples.jsonl"))}}
+            end;
+        [] -> {error, {nothing_to_resume, Store}}
+    end;
+place(Store, false) ->
+    case filelib:ensure_path(Store) of
+        ok ->
+            Taken = [list_to_integer(filename:basename(Run)) || Run <- runs(Store)],
+            next(Store, lists:max([0 | Taken]) + 1);
+        {error, Reason} -> {error, {no_store, Store, Reason}}
+    end.
+
+%% Another command may take the same number at the same moment.
+next(Store, Number) ->
+    Run = filename:join(Store, name(Number)),
+    case file:make_dir(Run) of
+        ok -> {ok, {Run, false}};
+        {error, eexist} -> next(Store, Number + 1);
+        {error, Reason} -> {error, {no_store, Store, Reason}}
+    end.
+
+%% @doc Writes the facts of a run, whole or not at all. The run is then complete.
+-spec write(file:filename(), map()) -> ok | {error, error()}.
+write(Run, Facts) ->
+    File = file(Run),
+    Part = File ++ ".part",
+    ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
+    Written = steps([fun(_) -> file:write_file(Part, [jiffy:encode(Facts), $\n]) end,
+                     fun(_) -> file:rename(Part, File) end]),
+    ok = whittle_unfinished:done(Part),
+    case Written of
+        ok -> ok;
+        {error, Reason} ->
+            _ = file:delete(Part),
+            {error, {file, File, Reason}}
+    end.
+
+%% @doc Reads a complete run.
+-spec read(file:filename()) -> {ok, stored()} | {error, error()}.
+read(Run) ->
+    steps([fun(_) -> facts(Run) end,
+           fun(Facts) ->
+                   case whittle_measure_samples:read(Run) of
+                       {ok, About, Samples} ->
+                           {ok, #{dir => Run, facts => Facts, samples => Samples,
+                                  study => whittle_measure_samples:study(About)}};
+                       {error, _} = Error -> Error
+                   end
+           end]).
+
+facts(Run) ->
+    case file:read_file(file(Run)) of
+        {ok, Bytes} ->
+            try jiffy:decode(Bytes, [return_maps]) of
+                #{<<"format">> := ?FORMAT, <<"subjects">> := [_ | _]} = Facts -> {ok, Facts};
+                #{<<"format">> := Other} when Other =/= ?FORMAT ->
+                    {error, {other_format, file(Run)}};
+                _ -> {error, {damaged_run, file(Run)}}
+            catch
+                _:_ -> {error, {damaged_run, file(Run)}}
+            end;
+        {error, Reason} -> {error, {no_store, file(Run), Reason}}
+    end.
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({no_run, Dir}) ->
+    [Dir, " holds no complete run of the study otp: name one that `whittle measure otp' wrote"];
+format_error({nothing_to_resume, Store}) ->
+    ["the last run in ", Store, " is complete, or there is none: leave out --resume"];
+format_error({no_store, Place, Reason}) ->
+    [Place, " cannot be used (", file:format_error(Reason), "): name another directory with -o"];
+format_error({other_format, File}) ->
+    [File, " was written by another version of Whittle: name another directory with -o, or another "
+     "run with --against"];
+format_error({damaged_run, File}) ->
+    [File, " is damaged: remove its directory, or name another run with --against"].

@@ -1,0 +1,77 @@
+%% @doc Records the functions that a program calls, for builds that keep only these in memory
+%% (`seen').
+%%
+%% The program is built whole, and runs once under its workload, before the builds that need the
+%% recording. The recording lies beside the samples, so a study that goes on uses the same one.
+%% @hidden
+-module(whittle_measure_record).
+
+-import(whittle_work, [steps/1]).
+
+-export([complete/4]).
+
+%% @doc Adds the recording to a build that needs one.
+-spec complete(whittle_measure_subject:build(), whittle_measure_study:study(), file:filename(),
+               fun((whittle_make:event()) -> term())) ->
+          {ok, whittle_measure_subject:build()}
+        | {error, whittle_measure_subject:reason() | whittle_measure_samples:error()}.
+complete(#{program := #{name := Name} = Program, request := Request} = Build, Study, Dir, Tell) ->
+    case whittle_measure_subject:records(Build) of
+        false -> {ok, Build};
+        true ->
+            Whole = Build#{request := maps:remove(shake, Request)},
+            Hash = erlang:phash2({Program, maps:get(request, Whole)}),
+            File = filename:join([Dir, "recordings", lists:concat([Name, "-", Hash, ".trace"])]),
+            case filelib:is_regular(File) of
+                true -> {ok, Build#{recording => File}};
+                false ->
+                    steps([fun(_) -> whole(Whole, Study, Dir, Tell) end,
+                           fun(Subject) -> recorded(Subject, Program, Study) end,
+                           fun(Bytes) -> written(File, Bytes) end,
+                           fun(_) -> {ok, Build#{recording => File}} end])
+            end
+    end.
+
+whole(Build, #{base := Base}, Dir, Tell) ->
+    case whittle_measure_subject:prepare(Build, Base, filename:join(Dir, "builds"), Tell, none) of
+        {ok, {Made, _}} ->
+            {ok, whittle_measure_subject:subject(#{program => maps:get(program, Build),
+                                                   levels => #{}}, Made)};
+        {error, _} = Error -> Error
+    end.
+
+recorded(Subject, #{name := Name} = Program, #{duration := Duration}) ->
+    case whittle_recording:start() of
+        {ok, Recorder} ->
+            try whittle_measure_observe:run(with_recorder(Recorder, Subject),
+                                            settings(Program, Duration)) of
+                {ok, _} ->
+                    {Evidence, _} = whittle_recording:collect(Recorder),
+                    case whittle_recording:own(Evidence) of
+                        [] -> {error, {recording, Name, "it has no function of the program"}};
+                        _ -> {ok, whittle_shake_evidence:to_binary(Evidence)}
+                    end;
+                {error, Reason} ->
+                    {error, {recording, Name, whittle_measure_observe:format_error(Reason)}}
+            after whittle_recording:remove(Recorder)
+            end;
+        {error, {Place, Reason}} ->
+            {error, {recording, Name, [Place, ": ", file:format_error(Reason)]}}
+    end.
+
+with_recorder(Recorder, #{environment := Environment} = Subject) ->
+    Subject#{environment := Environment
+                 ++ [{Name, unicode:characters_to_list(unicode:characters_to_binary(Value))}
+                     || {Name, Value} <- whittle_recording:environment(Recorder)]}.
+
+%% Nothing measures this run, so it needs no readings of the memory.
+settings(Program, Duration) ->
+    maps:merge(maps:with([ready, workload], Program),
+               #{duration => 1000 * Duration, interval => 1000 * Duration}).
+
+written(File, Bytes) ->
+    steps([fun(_) -> named(filename:dirname(File), filelib:ensure_path(filename:dirname(File))) end,
+           fun(_) -> named(File, file:write_file(File, Bytes)) end]).
+
+named(_, ok) -> ok;
+named(File, {error, Reason}) -> {error, {file, File, Reason}}.
