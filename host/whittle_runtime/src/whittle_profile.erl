@@ -9,17 +9,20 @@
 -export([for/3, name/2]).
 
 %% @doc Returns the name and the SHA-256 of the profile for a release and a target, or `none' if
-%% none fits the target's compiler.
+%% the directory has none for the target's compiler. The error `no_native' names a profile that
+%% nobody can read.
 -spec for(file:filename(), string(), whittle_target:target()) ->
-          none | {string(), whittle_source:digest()}.
+          {ok, none | {string(), whittle_source:digest()}} | {error, whittle_runtime:reason()}.
 for(Dir, Release, Target) ->
     case name(Release, Target) of
         none ->
-            none;
+            {ok, none};
         Name ->
-            case whittle_digest:file(filename:join(Dir, Name)) of
-                {ok, Digest} -> {Name, Digest};
-                {error, _} -> none
+            File = filename:join(Dir, Name),
+            case whittle_digest:file(File) of
+                {ok, Digest} -> {ok, {Name, Digest}};
+                {error, enoent} -> {ok, none};
+                {error, Reason} -> {error, {no_native, #{file => File, reason => Reason}}}
             end
     end.
 

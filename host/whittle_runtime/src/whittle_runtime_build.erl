@@ -113,11 +113,15 @@ runtime(Spec0, Options) ->
 
 %% Chooses the profile of a flavor's own mix.
 how(Target, #{otp := Release, flavor := Flavor} = Spec, Options) ->
-    Profile = case {Flavor, level(Spec)} of
-                  {size, mix} -> whittle_profile:for(profiles(Options), Release, Target);
-                  _ -> none
-              end,
-    {ok, {Target, {Flavor, level(Spec), Profile}}}.
+    Level = level(Spec),
+    Found = case {Flavor, Level} of
+                {size, mix} -> whittle_profile:for(profiles(Options), Release, Target);
+                _ -> {ok, none}
+            end,
+    case Found of
+        {ok, Profile} -> {ok, {Target, {Flavor, Level, Profile}}};
+        Error -> Error
+    end.
 
 name(none) -> none;
 name({Profile, _Digest}) -> Profile.
@@ -308,15 +312,17 @@ erts(#{release := Release, vsn := Vsn} = Source, Target, {Flavor, Level, Profile
                             variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]
                                 ++ [{"PROFILES", profiles(Options)} || Profile =/= none]},
                           Target, Flavor, Parts, Options),
-            patch_error(Built, Vsn);
+            input_error(Built, Vsn);
         Error ->
             Error
     end.
 
-%% Gives a patch that does not apply an error of its own.
-patch_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
+%% Gives a patch that does not apply, and a damaged profile, an error of its own.
+input_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
     {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
-patch_error(Result, _) ->
+input_error({error, {step_failed, #{step := "profile " ++ Profile, log := Log, tail := Tail}}}, _) ->
+    {error, {bad_profile, #{profile => Profile, log => Log, tail => Tail}}};
+input_error(Result, _) ->
     Result.
 
 built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,

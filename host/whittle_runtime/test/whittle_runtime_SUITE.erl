@@ -11,7 +11,7 @@
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
-         profiles/1, profiles_are_complete/1,
+         profiles/1, damaged_profile/1, profiles_are_complete/1,
          libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          step_output/1]).
@@ -26,7 +26,8 @@ all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
-     profiles, profiles_are_complete, no_notice, libraries_of_flavors, no_version_of_the_compiler,
+     profiles, damaged_profile, profiles_are_complete, no_notice, libraries_of_flavors,
+     no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
 groups() ->
@@ -210,15 +211,19 @@ profiles(Config) ->
     Dir = dir(Config),
     {ok, Target} = whittle_target:load("x86_64"),
     "29-x86_64-gcc-" ++ _ = Name = whittle_profile:name("29", Target),
-    ?assertEqual(none, whittle_profile:for(Dir, "29", Target)),
+    ?assertEqual({ok, none}, whittle_profile:for(Dir, "29", Target)),
     ok = file:write_file(filename:join(Dir, Name), "counts"),
-    {Name, Digest} = whittle_profile:for(Dir, "29", Target),
-    ?assertEqual(none, whittle_profile:for(Dir, "27", Target)),
-    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{name := "x86_65"})),
-    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{cc := "echo another compiler;:"})),
-    ?assertEqual(none, whittle_profile:for(Dir, "29", Target#{cc := "echo 99.2.0;:"})),
+    {ok, {Name, Digest}} = whittle_profile:for(Dir, "29", Target),
+    [?assertEqual({ok, none}, whittle_profile:for(Dir, Release, Other))
+     || {Release, Other} <- [{"25", Target}, {"27", Target},
+                             {"29", Target#{cc := "echo another compiler;:"}},
+                             {"29", Target#{cc := "echo 99.2.0;:"}},
+                             {"29", Target#{cc := "/no/such/compiler"}}
+                             | [{"29", T} || T = #{name := N} <- whittle_runtime:targets(),
+                                             N =/= "x86_64"]]],
     ok = file:write_file(filename:join(Dir, Name), "other counts"),
-    ?assertNotMatch({Name, Digest}, whittle_profile:for(Dir, "29", Target)),
+    {ok, {Name, Another}} = whittle_profile:for(Dir, "29", Target),
+    ?assertNotEqual(Digest, Another),
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
     Erts = fun(How) -> whittle_recipe_vm:erts(Target, How, Source, []) end,
@@ -232,6 +237,41 @@ profiles(Config) ->
     %% ERTS's makefile turns a -O2 between two spaces into -O3.
     ?assertEqual(nomatch, string:find(Script, "CFLAGS += -O2 ")),
     ?assertNotEqual(nomatch, string:find(Script, "-O2\\n'")).
+
+%% A damaged profile stops the build before it unpacks a source. So does a profile that lacks an
+%% object, and one that nobody can read.
+damaged_profile(Config) ->
+    Native = native(Config, "# no patches\n"),
+    {ok, Target} = whittle_target:load("x86_64"),
+    Name = whittle_profile:name("29", Target),
+    File = filename:join([Native, "profiles", Name]),
+    Whole = filename:join(dir(Config), "whole"),
+    Objects = [Object ++ ".gcda" || Object <- whittle_recipe_vm:profiled()],
+    [made:file(filename:join(Whole, Object), "counts") || Object <- Objects],
+    Pack = fun(Packed) ->
+                   {ok, _} = whittle_program:capture(
+                               "tar", ["-C", Whole, "-cJf", File | Packed])
+           end,
+    Error = fun() ->
+                    {error, Reason} = whittle_runtime:ensure(spec(), options(Native, Config)),
+                    Reason
+            end,
+    Tail = fun(Reason) -> lists:append([binary_to_list(L) || L <- maps:get(tail, Reason)]) end,
+    ok = filelib:ensure_dir(File),
+    Pack(Objects),
+    %% The next step is `unpack', which fails: the tarball has no source.
+    ?assertNotMatch({bad_profile, _}, Error()),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:write_file(File, binary:part(Bytes, 0, byte_size(Bytes) - 40)),
+    ?assertMatch({bad_profile, #{profile := Name}}, Error()),
+    Pack(tl(Objects)),
+    {bad_profile, Lacking} = Reason = Error(),
+    ?assertNotEqual(nomatch, string:find(Tail(Lacking), hd(whittle_recipe_vm:profiled()))),
+    Text = lists:flatten(whittle_runtime:format_error(Reason)),
+    [?assertNotEqual(nomatch, string:find(Text, Part)) || Part <- [Name, "make profile"]],
+    ok = file:delete(File),
+    ok = file:make_dir(File),
+    ?assertMatch({no_native, #{file := File, reason := eisdir}}, Error()).
 
 %% Each profile in the tree describes every object that the recipe gives a profile.
 profiles_are_complete(_) ->
@@ -310,6 +350,7 @@ every_error_is_one_line(_) ->
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
               {bad_patch, #{patch => "p", otp => "29.1", log => "l", tail => []}},
+              {bad_profile, #{profile => "p", log => "l", tail => []}},
               {unfit_patches, #{otp => "29.1", patches => 2, tail => []}},
               {bad_series, #{file => "f", line => 3}},
               {no_native, #{file => "f", reason => enoent}},
