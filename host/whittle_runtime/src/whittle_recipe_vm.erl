@@ -64,8 +64,8 @@
 
 %% A function that has changed since the training does without its profile, and the log says so.
 -define(USE, "-fprofile-use -fprofile-correction -Wno-error=coverage-mismatch").
-%% Code is hot if it belongs to the 90 % of all executions that the most executed blocks have. gcc's own
-%% 99 % gives 22 kB more and no speed (docs/runtime-size.md).
+%% Code is hot if it belongs to the most executed blocks that together had 90 % of all executions.
+%% gcc's own 99 % gives 22 kB more and no speed (docs/runtime-size.md).
 -define(LINK_USE, "-fprofile-use --param=hot-bb-count-ws-permille=900").
 -define(RECORD, "-fprofile-generate -fprofile-update=prefer-atomic").
 

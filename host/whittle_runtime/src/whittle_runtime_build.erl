@@ -320,8 +320,8 @@ erts(#{release := Release, vsn := Vsn} = Source, Target, {Flavor, Level, Profile
 %% Gives a patch that does not apply, and a damaged profile, an error of its own.
 input_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
     {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
-input_error({error, {step_failed, #{step := "profile " ++ Profile, log := Log, tail := Tail}}}, _) ->
-    {error, {bad_profile, #{profile => Profile, log => Log, tail => Tail}}};
+input_error({error, {step_failed, #{step := "profile " ++ Name, log := Log, tail := Tail}}}, _) ->
+    {error, {bad_profile, #{profile => Name, log => Log, tail => Tail}}};
 input_error(Result, _) ->
     Result.
 
