@@ -230,7 +230,8 @@ work(_) -> #{}.
 
 tail(#{output := Output}) -> last_bytes(Output).
 
-%% Adds a piece to the last bytes of an output. The list has at most twice as many bytes as are kept.
+%% Adds a piece to the last bytes of an output. The list has at most twice as many bytes as this
+%% module keeps.
 add(Bytes, {Size, Pieces}) when Size + byte_size(Bytes) > 2 * ?OUTPUT ->
     Last = last_bytes({Size, [Pieces, Bytes]}),
     {byte_size(Last), [Last]};

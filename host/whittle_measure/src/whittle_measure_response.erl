@@ -265,7 +265,7 @@ value(#{kind := Kind}, #{pauses := {_, [_ | _] = Counts}}) when ?IS_PAUSE(Kind) 
     Rank = max(1, ceil(Share * lists:sum([Count || {_, Count} <- Counts]))),
     {ok, ranked(Rank, Counts) / 1000};
 value(#{kind := Kind}, #{pauses := {_, []}}) when ?IS_PAUSE(Kind) ->
-    {error, "the VM collected no garbage, or ended before it told whittle about it"};
+    {error, "the VM collected no garbage, or ended before it told Whittle about it"};
 value(#{kind := Kind}, #{pauses := none}) when ?IS_PAUSE(Kind) ->
     {error, "the VM loaded no counter of garbage collections: docs/measure.md names the VMs that "
      "load it"};

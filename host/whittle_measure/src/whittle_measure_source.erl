@@ -82,6 +82,6 @@ named(File, {error, Reason}) -> {error, {file, File, Reason}}.
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({bad_source, Otp}) ->
-    ["whittle knows no source of OTP ", Otp, "; it knows ",
+    ["Whittle knows no source of OTP ", Otp, "; it knows ",
      lists:join(", ", whittle_runtime:otps()), ": correct `otp' in the study"];
 format_error({source, Reason}) -> whittle_runtime:format_error(Reason).

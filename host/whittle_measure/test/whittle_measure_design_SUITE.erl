@@ -163,7 +163,7 @@ wrong_source(Config) ->
     Error = whittle_measure:run(study(#{programs => [Unknown]}, Config, []),
                                 #{dir => in("out", Config)}),
     ?assertEqual({error, {bad_source, "7"}}, Error),
-    ?assertMatch({match, _}, re:run(text(Error), "^whittle knows no source of OTP 7; it knows ")),
+    ?assertMatch({match, _}, re:run(text(Error), "^Whittle knows no source of OTP 7; it knows ")),
     ?assertNot(filelib:is_dir(in("out", Config))).
 
 %% A response may belong to one program of several.

@@ -88,8 +88,9 @@ flood(_) ->
     ?assertMatch({error, {Tag, _}} when Tag =:= too_fast, too_fast(Never)),
     Endless = run("exec tr '\\0' x </dev/zero", #{duration => 1000}),
     ?assertMatch({error, {too_fast, _}}, too_fast(Endless)),
-    ?assertEqual("the program prints faster than Whittle can read: let it print less, or send its "
-                 "output to a file (its last line is `y')", text({error, {too_fast, <<"y\ny\n">>}})),
+    ?assertEqual("the program prints faster than Whittle can read: let it print less, or send "
+                 "its output to a file (its last line is `y')",
+                 text({error, {too_fast, <<"y\ny\n">>}})),
     {ok, _} = run("echo ready; exec tail -f /dev/null",
                   #{workload => "yes | head -c 200000000"}).
 

@@ -90,7 +90,7 @@ format({unreadable, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
      "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
 format({not_in_source, #{file := File, path := Path}}) ->
-    [File, " has no file ", Path, ": correct the path"];
+    [File, " has no file ", Path, "; correct the path"];
 format({not_a_source, #{file := File}}) ->
     [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz) with"
      " WHITTLE_SOURCE=FILE"];

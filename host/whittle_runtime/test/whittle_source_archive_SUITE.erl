@@ -131,6 +131,7 @@ changed_later(Config) ->
 
 %% All patches are tried, and each place is named.
 patches(Config) ->
+    Before = whittle_unfinished:left(),
     Patches = in("native/patches", Config),
     Patch = fun(Name, File, From, To) ->
                     made:file(filename:join(Patches, Name),
@@ -161,7 +162,7 @@ patches(Config) ->
     ?assertMatch({error, {unfit_patches, #{tail := [<<"other.patch: erts/a.c: hunk 1, ", _/binary>>
                                                    ]}}},
                  whittle_runtime:patches_apply(Given#{release := "26"}, Options)),
-    ?assertEqual([], whittle_unfinished:left()).
+    ?assertEqual(Before, whittle_unfinished:left()).
 
 nearest(_) ->
     Known = ["25", "27", "29", "29"],

@@ -3,7 +3,7 @@
 %% `--whittle-ping'. They are built beside the host's applications.
 -module(whittle_device).
 
--export([read/1, add/1, is_device/1, recorder/0, lib_dir/0, offered/1]).
+-export([read/1, add/1, is_device/1, recorder/0, instruments/0, lib_dir/0, offered/1]).
 
 %% The applications that every system contains.
 -define(ADDED, [whittle_start, whittle_control]).
@@ -16,6 +16,11 @@ is_device(Name) -> lists:member(Name, ?ADDED).
 %% their application.
 -spec recorder() -> [module()].
 recorder() -> [whittle_trace, whittle_trace_begin].
+
+%% @doc Returns all modules of that application: those that `whittle trace' and `whittle measure'
+%% load into a program.
+-spec instruments() -> [module()].
+instruments() -> [whittle_trace_pauses | recorder()].
 
 %% @doc Returns the directory of the compiled applications. It also holds the libraries that a
 %% program may list among its applications, such as whittle_io, and the host tools.
@@ -63,7 +68,7 @@ read(Name) ->
           {ok, whittle_system:system()} | {error, whittle_system:error()}.
 add(System) ->
     Given = whittle_system:apps(System),
-    case reserved(recorder(), recorder(), none, Given) of
+    case reserved(instruments(), instruments(), none, Given) of
         [] -> add(?ADDED, Given, System);
         [First | _] -> {error, {reserved_name, First}}
     end.

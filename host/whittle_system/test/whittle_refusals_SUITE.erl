@@ -622,8 +622,8 @@ reserved_names(Config) ->
                  {one, whittle_start, "module whittle_start"},
                  {two, whittle_control, "module whittle_control"},
                  {three, whittle_trace_begin, "module whittle_trace_begin"}]],
-    {ok, #{modules := Recorder}} = whittle_device:read(whittle_trace),
-    ?assertEqual(lists:sort(maps:keys(Recorder)), lists:sort(whittle_device:recorder())),
+    {ok, #{modules := Instruments}} = whittle_device:read(whittle_trace),
+    ?assertEqual(lists:sort(maps:keys(Instruments)), lists:sort(whittle_device:instruments())),
     %% An application may depend on Whittle's own.
     Asking = made:app(in("asking", Config), asking,
                       [{applications, [kernel, stdlib, whittle_start]}],

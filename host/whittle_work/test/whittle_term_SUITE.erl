@@ -48,7 +48,7 @@ too_many_names() ->
     Before = erlang:system_info(atom_count),
     [begin
          {error, Words} = whittle_term:parse(Bytes),
-         ?assertMatch({match, _}, re:run(Words, "^it has more different names than whittle "))
+         ?assertMatch({match, _}, re:run(Words, "^it has more different names than Whittle "))
      end || Bytes <- [Text(1, Room),
                       Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
                       %% The text has an open quote in a string, and names of bytes that are not
