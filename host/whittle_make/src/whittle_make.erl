@@ -20,8 +20,8 @@
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
-          optimize => mix | whittle_runtime:level(), % one level of the compiler for the whole VM;
-                                            % default: mix, the flavor's own levels
+          optimize => mix | whittle_runtime:level(), % how the compiler optimizes the VM;
+                                            % default: mix, the flavor's own levels and profile
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.

@@ -25,13 +25,15 @@
           otp := string(),              % an OTP release: "29"
           flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
-          optimize => mix | level(),    % default: mix, the flavor's own levels
+          optimize => mix | level(),    % default: mix, the flavor's own levels and profile
           linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
 
-%% The compiler's level of optimization (`-O2' and so on) for all files of ERTS and the launcher. It
-%% is for measurements: the mix of a flavor is smaller or faster.
--type level() :: o2 | o3 | os | oz.
+%% How the compiler optimizes ERTS, the launcher and OTP's NIFs, at compilation and at the link. It
+%% is for measurements: the mix of a flavor is smaller or faster. `o2', `o3', `os' and `oz' are one
+%% level for all these files. `unprofiled' is the mix without a profile. The VM of `record' writes a
+%% profile (tools/profile). docs/runtime.md has the details.
+-type level() :: o2 | o3 | os | oz | unprofiled | record.
 
 -type options() ::
         #{cache => file:filename(),     % default: see whittle_cache_dir:root/1
