@@ -44,8 +44,8 @@
 releases(Component) ->
     [R || {C, R, _} <- table(), C =:= Component].
 
-%% @doc Checks that the table has a release. Otherwise the error is `unsupported_otp'. If the options
-%% name a tarball, the release can be any: {@link given/2} has checked the tarball, and
+%% @doc Checks that the table has a release. Otherwise the error is `unsupported_otp'. If the
+%% options name a tarball, the release can be any: {@link given/2} has checked the tarball, and
 %% {@link find/3} compares the two.
 -spec supported(component(), string(), whittle_runtime:options()) ->
           ok | {error, whittle_runtime:reason()}.
