@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, format_error/1]).
+-export([run/2, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -263,6 +263,8 @@ format_error({workload_endless, Milliseconds, Output}) ->
 format_error({ended_early, Output}) ->
     io_lib:format("the program ended before its workload did: ~ts", [last(Output)]).
 
+%% @doc Describes the last line of a program's output.
+-spec last(binary()) -> unicode:chardata().
 last(Output) ->
     Bytes = binary:part(Output, byte_size(Output), -min(byte_size(Output), ?LINE_BYTES)),
     case binary:split(Bytes, <<"\n">>, [global, trim_all]) of

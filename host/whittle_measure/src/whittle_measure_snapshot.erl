@@ -5,7 +5,8 @@
 %% itself. So the account adds no code to the program and changes nothing before its end.
 -module(whittle_measure_snapshot).
 
--export([dumping/2, take/2, format_error/1]).
+-export([dumping/2, take/2, take/3, format_error/1]).
+-export([signal/2, wait/3]).
 
 -export_type([error/0]).
 
@@ -17,6 +18,8 @@
 %% The longest time that the VM takes to write it, and the longest wait for one of its events.
 -define(DUMP_MS, 60_000).
 -define(WAIT_MS, 100).
+%% The longest time that all threads take to stop on a busy machine.
+-define(STOP_MS, 10_000).
 
 %% @doc Makes the VM of a command write its dump to a file.
 -spec dumping(whittle_measure_observe:subject(), file:filename()) ->
@@ -30,19 +33,46 @@ dumping(#{environment := Environment} = Subject, Dump) ->
 %% kernel's account is read, so both accounts are of one moment. Then the VM ends.
 -spec take(whittle_program:started(), file:filename()) ->
           {ok, whittle_measure_account:account()} | {error, error()}.
-take(Started, Dump) ->
+take(Started, Dump) -> take(Started, Dump, fun(_) -> #{} end).
+
+%% @doc Takes the account, and adds the map that a function makes from the text of the dump.
+-spec take(whittle_program:started(), file:filename(), fun((binary()) -> map())) ->
+          {ok, whittle_measure_account:account()} | {error, error()}.
+take(Started, Dump, Also) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
-    signal("STOP", Pid),
+    ok = signal("STOP", Pid),
+    ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
     Kernel = whittle_measure_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
-    signal("CONT", Pid),
-    signal("USR1", Pid),
-    ok = wait(Started, Pid, erlang:monotonic_time(millisecond) + ?DUMP_MS),
+    ok = signal("CONT", Pid),
+    ok = signal("USR1", Pid),
+    ok = wait(Started, Pid, ?DUMP_MS),
     case {Kernel, file:read_file(Own)} of
         {{ok, Memory}, {ok, Text}} ->
-            {ok, whittle_measure_account:make(whittle_measure_dump:parse(Text), Memory)};
+            Account = whittle_measure_account:make(whittle_measure_dump:parse(Text), Memory),
+            {ok, maps:merge(Account, Also(Text))};
         {{ok, _}, {error, _}} -> {error, {no_dump, Own}};
         {{error, Reason}, _} -> {error, {account, Pid, Reason}}
+    end.
+
+%% Each thread stops when it runs next, so on a busy machine some still run after the signal. The
+%% kernel does not tell the stack pointer of a thread that runs.
+stopped(Pid, Until) ->
+    case lists:any(fun runs/1, filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/stat"])))
+        andalso erlang:monotonic_time(millisecond) < Until of
+        false -> ok;
+        true ->
+            receive after 1 -> ok end,
+            stopped(Pid, Until)
+    end.
+
+%% The state follows the name of the thread, which is in parentheses (proc(5)).
+runs(File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            <<" ", State, _/binary>> = lists:last(binary:split(Text, <<")">>, [global])),
+            not lists:member(State, "TtZX");
+        {error, _} -> false
     end.
 
 %% The program's own start script may name another file.
@@ -57,19 +87,26 @@ own_dump(Pid, Dump) ->
         {error, _} -> Dump
     end.
 
+%% @doc Sends a signal to a process. The name has no `SIG'.
+-spec signal(string(), pos_integer()) -> ok.
 signal(Name, Pid) ->
     _ = os:cmd(io_lib:format("kill -s ~s ~b", [Name, Pid])),
     ok.
 
-%% The VM ends when its dump is complete. A program around the VM may go on.
-wait(Started, Pid, Until) ->
+%% @doc Waits until a process of a program has ended, or until the milliseconds are over. A program
+%% around the VM may go on.
+-spec wait(whittle_program:started(), pos_integer(), pos_integer()) -> ok.
+wait(Started, Pid, Milliseconds) ->
+    ended(Started, Pid, erlang:monotonic_time(millisecond) + Milliseconds).
+
+ended(Started, Pid, Until) ->
     Left = Until - erlang:monotonic_time(millisecond),
     case Left > 0 andalso filelib:is_dir(filename:join("/proc", integer_to_list(Pid))) of
         false -> ok;
         true ->
             case whittle_program:next(Started, min(Left, ?WAIT_MS)) of
                 {ended, _} -> ok;
-                _ -> wait(Started, Pid, Until)
+                _ -> ended(Started, Pid, Until)
             end
     end.
 

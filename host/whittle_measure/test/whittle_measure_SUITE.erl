@@ -60,6 +60,8 @@ only(Config) ->
                  Rows),
     ?assertMatch({error, {no_factor, "colour", [size]}},
                  whittle_measure:study(file(#{}, Config), [{"colour", "red"}])),
+    ?assertEqual("--only: the study has no factors, so it has no x: leave out --only",
+                 lists:flatten(whittle_measure:format_error({no_factor, "x", []}))),
     ?assertMatch({error, {no_level, size, "red", [small, medium, large]}},
                  whittle_measure:study(file(#{}, Config), [{"size", "red"}])).
 

@@ -107,6 +107,7 @@ bad_series(Config) ->
     Native = native(Config, "# reasons\na.patch 29\nb.patch for all\n"),
     Error = whittle_runtime:ensure(spec(), options(Native, Config)),
     ?assertMatch({error, {bad_series, #{line := 3}}}, Error),
+    ?assertEqual({error, 2}, whittle_patches:parse("a.patch 29\nb.patch 27,29a\n")),
     Lines = proper_types:list(proper_types:oneof(
               ["", "# words", proper_types:string(), "a.patch 25,27,29"])),
     made:holds(300, Lines,
