@@ -17,7 +17,7 @@ SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs natives board targets otp-suites-targets otp-study clean help
+.PHONY: programs natives board targets otp-suites-targets otp-study profile clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -85,6 +85,9 @@ otp-suites-targets: setup-build+test+cross all ## run a quick part of OTP's suit
 
 otp-study: setup-build all ## measure a changed OTP with `whittle measure otp` (builds an OTP and a VM)
 	@acceptance/otp-study
+
+profile: all ## make the profile of the VM again: TARGET=... (default x86_64; minutes)
+	@tools/profile $(TARGET)
 
 natives: setup-build+test+cross+targets all ## build jiffy, yaws and ejabberd's NIFs from Debian's sources, and test them
 	@escript acceptance/natives/natives.escript x86_64 armv7

@@ -8,7 +8,8 @@
          end_per_group/2]).
 -export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
          slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
-         pipe_in_and_out/1, closed_pipe/1, full_device/1, terminate/1, interrupt/1,
+         pipe_in_and_out/1, closed_pipe/1, full_device/1, file_size_limit/1, terminate/1,
+         interrupt/1,
          terminate_early/1, interrupt_early/1, hangup_early/1, quit_early/1, user_signal_early/1,
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
@@ -40,7 +41,8 @@ one_file() ->
 
 in_directory() ->
     [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
-     pipe_in_and_out, closed_pipe, full_device, terminate, interrupt, writes_nothing,
+     pipe_in_and_out, closed_pipe, full_device, file_size_limit, terminate,
+     interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
      commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
      found_from_anywhere, bare_words, deep_directories, damaged_vm, damaged_tree].
@@ -118,9 +120,25 @@ full_device(Config) ->
     ?assertMatch({42, _}, in_shell(Config, "\"$0\" halt 42 >/dev/full", [])),
     ?assertEqual({0, <<>>}, in_shell(Config, "\"$0\" args >/dev/null 2>/dev/full", [])).
 
+%% Without the launcher's handler SIGXFSZ would end the program without a message.
+file_size_limit(Config) ->
+    {1, Refused} = in_shell(Config, "ulimit -f 8; exec \"$0\" args", []),
+    ?assertMatch({match, _}, re:run(Refused, "^[a-z]+: the limit of a file's size is too low: the "
+                                    "start needs \\d+ bytes .*ulimit -f.*\n$")),
+    %% The file is sparse and larger than the limit, so the first write fails.
+    File = filename:join(directory(Config, "file_size_limit"), "large"),
+    {ok, Large} = file:open(File, [write]),
+    {ok, _} = file:position(Large, 1 bsl 30),
+    ok = file:truncate(Large),
+    ok = file:close(Large),
+    {1, Output} = in_shell(Config, ["ulimit -f 32768; exec \"$0\" args >>'", File, "'"], []),
+    ok = file:delete(File),
+    ?assertMatch({match, _}, re:run(Output, "^[a-z]+: cannot write to standard output: "
+                                    "File too large\n$")).
+
 in_shell(Config, Command, Env) ->
     Lines = [["line ", integer_to_list(N), $\n] || N <- lists:seq(1, 50000)],
-    running:run("/bin/sh", ["-c", Command, proplists:get_value(probe, Config)],
+    running:run("/bin/sh", ["-c", lists:flatten(Command), proplists:get_value(probe, Config)],
                 #{input => Lines, env => Env}).
 
 terminate(Config) ->

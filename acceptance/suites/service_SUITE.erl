@@ -5,10 +5,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
--export([asked_by_its_own_file/1, stopped_by_its_own_file/1, shell_in_it/1,
+-export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1,
+         stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
-         no_name/1, wrong_words/1, stock_node_calls_it/1, it_calls_a_stock_node/1,
+         no_name/1, name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
+         it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
          cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
@@ -61,6 +63,25 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),
+    stop(Port).
+
+%% A signal ends the command at once, and the evaluation in the running node ends too.
+evaluation_ends_with_its_asker(Config) ->
+    {Port, _} = node(Config, []),
+    [begin
+         Asker = running:start(proplists:get_value(probe, Config),
+                               ["--whittle-eval",
+                                "register(busy, self()), io:put_chars(\"begun\\n\"), "
+                                "receive never -> ok end"], #{env => env(Config)}),
+         <<"begun">> = running:line(Asker),
+         running:signal(Asker, Signal),
+         ?assertEqual({Code, <<>>}, running:ended(Asker)),
+         ?assertEqual({0, <<"ended\n">>},
+                      ask(Config, ["--whittle-eval",
+                                   "Busy = monitor(process, busy), receive {'DOWN', Busy, _, _, _} "
+                                   "-> ended after 60000 -> lives end"]))
+     end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}]],
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 
 stopped_by_its_own_file(Config) ->
@@ -154,6 +175,13 @@ other_cookie(Config) ->
 no_name(Config) ->
     {1, Output} = running:run(proplists:get_value(probe, Config), ["--whittle-ping"]),
     ?assertMatch({match, _}, re:run(Output, "runs without a node name")).
+
+%% A name cannot break the line of the error.
+name_with_a_new_line(Config) ->
+    ?assertEqual({2, <<"probe: a\\x{A}b: is not a node name: use letters, digits, _ and -; @HOST "
+                       "may follow\n">>},
+                 running:run(proplists:get_value(probe, Config), ["wait"],
+                             #{env => [{"RELEASE_NODE", "a\nb"}]})).
 
 wrong_words(Config) ->
     [?assertMatch({2, _}, ask(Config, Words))

@@ -333,6 +333,8 @@ costs_of_dynamic_calls(Config) ->
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
+                                    "\"closed_by\":\"--data none rules them out; remove costly\"")),
+    ?assertMatch({match, _}, re:run(Build(["--data", "lists:sum/1"]),
                                     "\"closed_by\":\"--data declares them; remove costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.
@@ -446,7 +448,9 @@ plans_of_others(Config) ->
     ?assertEqual(Says("is not a plan: build again"), Why()),
     {ok, _} = file:copy(Hello ++ ".plan", Other ++ ".plan"),
     ?assertMatch({0, _}, Why()),
-    ok = file:write_file(Other, "x", [append]),
+    Modules = running:build(running:example("hello"), out("modules", Config),
+                            ["--shake", "modules"]),
+    {ok, _} = file:copy(Modules ++ ".plan", Other ++ ".plan"),
     ?assertEqual(Says("is the plan of another build: build again"), Why()).
 
 %% A build without tree shaking removes an older plan beside its output.

@@ -11,7 +11,7 @@
          nothing_of_the_programs_own/1]).
 -export([the_commands_own/1, nothing_recorded/1, no_command/1, nowhere_to_write/1]).
 -export([not_written/1, odd_names/1, traced_is_ours/1]).
--export([signals_are_passed_on/1, control_c/1, crash_dump/1]).
+-export([signals_are_passed_on/1, interrupt_is_passed_on/1, control_c/1, crash_dump/1]).
 -export([plan_holds/1, feature_that_was_used/1, edge_that_is_missing/1, other_build/1,
          driver_of_another_otp/1, other_program/1, own_in_another_version/1, old_file/1,
          bad_evidence/1, bad_words/1]).
@@ -198,7 +198,7 @@ no_command(Config) ->
              {2, [], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["-o", "x", "--"], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
-             {2, ["-o"], "--out needs a value; see `whittle help trace'"}]],
+             {2, ["-o"], "-o needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).
 
 %% The message comes before the command runs.
@@ -262,6 +262,20 @@ signals_are_passed_on(Config) ->
          ?assertMatch({Code, _}, running:ended(Trace))
      end || {Signal, Code} <- [{"HUP", 129}, {"TERM", 0}]],
     ?assert(is_called({init, stop, 0}, File)).
+
+%% SIGINT to the command alone. The program is the output, because it stops on the first SIGINT, and
+%% a second one would end it at once.
+interrupt_is_passed_on(Config) ->
+    File = out("interrupt.trace", Config),
+    Temporary = filename:dirname(out("temporary/file", Config)),
+    ok = filelib:ensure_path(Temporary),
+    Trace = running:start(whittle(), ["trace", "-o", File, "--", proplists:get_value(probe, Config),
+                                      "wait"], #{env => [{"TMPDIR", Temporary}]}),
+    _ = running:until(Trace, <<"ready ">>),
+    running:signal(Trace, "INT"),
+    ?assertMatch({130, _}, running:ended(Trace)),
+    ?assert(is_called({init, stop, 0}, File)),
+    ?assertEqual({ok, []}, file:list_dir(Temporary)).
 
 %% A typed Ctrl-C is for the program; the command still writes the recording.
 control_c(Config) ->
@@ -446,9 +460,9 @@ nothing(File, Erl) ->
     iolist_to_binary(["whittle: the trace recorded nothing, so Whittle did not write "
                       "", File, ": the "
                       "command started no Erlang VM that Whittle can record, or the VM ended at "
-                      "once; name a command that starts a VM of OTP ", release(Erl),
-                      " or newer, or a program built without --shake "
-                      "(docs/recordings.md of Whittle's source has the rules)\n"]).
+                      "once; give a command that starts a VM of OTP ", release(Erl),
+                      " or newer, or an executable that Whittle built without --shake "
+                      "(docs/recordings.md of Whittle's source describes both)\n"]).
 
 trace(File, Command) -> running:whittle(["trace", "-o", File, "--" | Command]).
 

@@ -5,10 +5,12 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
-         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, interrupted/1]).
+         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, recorded/1,
+         bad_recordings/1, emulated_program/1, same_under_emulation/1, interrupted/1]).
 
 all() -> [explained, explained_application, node_explained, other_cookie, no_node,
-          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built].
+          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built, recorded,
+          bad_recordings, emulated_program, same_under_emulation].
 
 %% The relay has nothing that answers calls of other nodes but `rex'.
 init_per_suite(Config) ->
@@ -38,11 +40,15 @@ explained(Config) ->
                     "^resident \\(RSS\\) +[1-9][0-9,]+ +100.0 %$",
                     "^process +bytes +unused$",
                     "^code_server +[1-9]",
-                    "^ETS table +bytes$"]],
+                    "^ETS table +bytes$",
+                    "^change to the code +bytes now +bytes then +measured by$",
+                    "^let the process hibernate: code_server +[1-9]"]],
     ?assertEqual(nomatch, re:run(Output, "is unexplained")),
     {0, Json} = tune(["--explain", relay(Config), "--seconds", "1", "--json"], Config),
-    #{<<"rss">> := Rss, <<"lines">> := Lines} = jiffy:decode(Json, [return_maps]),
-    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])).
+    #{<<"rss">> := Rss, <<"lines">> := Lines, <<"changes">> := #{<<"list">> := [Change | _]}} =
+        jiffy:decode(Json, [return_maps]),
+    ?assertEqual(Rss, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Lines])),
+    ?assertMatch(#{<<"kind">> := <<"hibernate">>, <<"now">> := _, <<"then">> := _}, Change).
 
 %% Whittle builds an application first, and runs a workload beside it.
 explained_application(Config) ->
@@ -55,7 +61,7 @@ node_explained(Config) ->
     {0, Output} = tune(["--explain", "--node", name()], Config),
     [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
      || Pattern <- ["^processes: heaps and stacks +[1-9]", "^resident \\(RSS\\) +[1-9]",
-                    "^net_kernel +[1-9]"]],
+                    "^net_kernel +[1-9]", "a garbage collection on the node$"]],
     ?assertEqual(nomatch, re:run(Output, "is unexplained")),
     ok = running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).
@@ -150,6 +156,80 @@ built(Config) ->
                  running:whittle(["build", Script, "-o", in("limits", Config), "--settings",
                                   "/nowhere"])).
 
+%% A build uses the recording that the file of settings names, and says so.
+recorded(Config) ->
+    Hello = running:build(running:example("hello"), in("hello", Config)),
+    Settings = with_recording("recorded.settings", Hello, Config),
+    {0, Output} = running:whittle(["build", running:example("hello"), "-o", in("seen", Config),
+                                   "--settings", Settings]),
+    ?assertMatch({match, _},
+                 re:run(Output, "^note: --settings shakes functions with the recording "
+                        "\\S+/recorded.settings.trace \\(--seen only\\)$", [multiline])).
+
+%% A recording that is missing, damaged, or of another program ends the build with one line.
+bad_recordings(Config) ->
+    Other = in("other.escript", Config),
+    ok = file:write_file(Other, "#!/usr/bin/env escript\n-module(other).\n-export([main/1]).\n"
+                         "main(_) -> io:put_chars(\"other\\n\").\n"),
+    Settings = with_recording("other.settings", running:build(Other, in("other", Config)), Config),
+    Trace = Settings ++ ".trace",
+    Build = fun() -> running:whittle(["build", running:example("hello"), "-o", in("no", Config),
+                                      "--settings", Settings]) end,
+    Line = fun(Pattern) ->
+                   {1, Output} = Build(),
+                   ?assertMatch({Output, {match, _}},
+                                {Output, re:run(Output, ["^whittle: \\S+/other.settings", Pattern,
+                                                         "[^\n]*\n$"])})
+           end,
+    {1, Refused} = Build(),
+    ?assertMatch({match, _},
+                 re:run(Refused, "whittle: the recording is of another program \\(module other\\), "
+                        "and this build is of hello: [^\n]*\n$")),
+    ok = file:write_file(Trace, "no recording"),
+    Line(".trace is not a recording"),
+    ok = file:delete(Trace),
+    Line(": its recording \\S+/other.settings.trace cannot be read .*, and must lie beside it: ").
+
+%% The account of a program for another processor is that of the program, not of its emulator.
+emulated_program(Config) ->
+    [Target] = [Each || #{name := "armv7"} = Each <- whittle_runtime:targets()],
+    case emulated:lacks(Target) of
+        none ->
+            Program = filename:join(code:priv_dir(whittle_measure), "programs/waiting"),
+            Waiting = running:build(Program, in("waiting", Config), ["--target", "armv7"]),
+            {0, Json} = tune(["--explain", Waiting, "--seconds", "1", "--json"], Config),
+            #{<<"rss">> := Rss, <<"lines">> := Lines} = jiffy:decode(Json, [return_maps]),
+            Bytes = fun(Name) -> hd([Number || #{<<"name">> := Of, <<"bytes">> := Number} <- Lines,
+                                               Of =:= Name]) end,
+            %% qemu alone takes 25 MB.
+            ?assert(Rss < 20_000_000, Rss),
+            ?assertEqual(Rss, lists:sum([Number || #{<<"bytes">> := Number} <- Lines])),
+            ?assert(Bytes(<<"the VM's program">>) > 1_000_000),
+            ?assert(Bytes(<<"processes: heaps and stacks">>) > 50_000);
+        Lack -> {skip, Lack}
+    end.
+
+%% One program, with and without an emulator for this processor, has almost the same memory.
+same_under_emulation(Config) ->
+    Default = whittle_runtime:default_target(),
+    [#{triple := Triple}] = [Each || #{name := Name} = Each <- whittle_runtime:targets(),
+                                     Name =:= Default],
+    case os:find_executable("qemu-" ++ hd(string:lexemes(Triple, "-"))) of
+        false -> {skip, "there is no qemu-user"};
+        Emulator ->
+            Script = in("under an emulator", Config),
+            ok = file:write_file(Script, ["#!/bin/sh\nexec env WHITTLE_EMULATOR='", Emulator, "' '",
+                                          Emulator, "' '", relay(Config), "'\n"]),
+            ok = file:change_mode(Script, 8#755),
+            [Here, There] = [rss(Program, Config) || Program <- [relay(Config), Script]],
+            ?assert(abs(Here - There) < Here div 10, {Here, There})
+    end.
+
+rss(Program, Config) ->
+    {0, Json} = tune(["--explain", Program, "--seconds", "2", "--json"], Config),
+    #{<<"rss">> := Rss} = jiffy:decode(Json, [return_maps]),
+    Rss.
+
 %% Ctrl-C ends a search at once, and the samples are there. The program says that a run begins, in a
 %% pipe.
 interrupted(Config) ->
@@ -170,6 +250,14 @@ interrupted(Config) ->
 %% Internal functions
 
 in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+%% A file of settings as a search with --record writes it, for a program that it ran.
+with_recording(Name, Program, Config) ->
+    Settings = in(Name, Config),
+    ok = file:write_file(Settings, ["#{flags => [], environment => [], build => #{evidence => \"",
+                                    Name, ".trace\", seen => only}}.\n"]),
+    {0, _} = running:whittle(["trace", "-o", Settings ++ ".trace", "--", Program]),
+    Settings.
 
 working(Config) -> program("working", "", Config).
 

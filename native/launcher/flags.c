@@ -10,16 +10,33 @@
 /* The most levels of files that include one another with -args_file. */
 #define MAX_DEPTH 16
 
+void say(const char *text)
+{
+    for (; *text != '\0'; text++)
+        fprintf(stderr, (unsigned char)*text < ' ' || *text == 127 ? "\\x{%X}" : "%c", *text);
+}
+
 void refuse(int code, const char *what, const char *why)
 {
-    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
+    say(program_invocation_short_name);
+    say(": ");
+    say(what);
+    say(": ");
+    say(why);
+    fputc('\n', stderr);
     exit(code);
 }
 
 void refuse_value(const char *name, const char *value, const char *expected)
 {
-    fprintf(stderr, "%s: %s is %s, which is not %s\n", program_invocation_short_name, name, value,
-            expected);
+    say(program_invocation_short_name);
+    say(": ");
+    say(name);
+    say(" is ");
+    say(value);
+    say(", which is not ");
+    say(expected);
+    fputc('\n', stderr);
     exit(EXIT_MISUSED);
 }
 

@@ -21,6 +21,10 @@ struct flags {
 #define EXIT_FAILED 1
 #define EXIT_MISUSED 2
 
+/* Prints TEXT on standard error. Writes control characters, which names may contain, as escapes
+   such as \x{A}. */
+void say(const char *text);
+
 /* Prints the program's name, WHAT and WHY, and ends the program with CODE. */
 void refuse(int code, const char *what, const char *why) __attribute__((noreturn));
 

@@ -99,8 +99,10 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
                                       : "takes one argument; --whittle-help describes it");
         return flag;
     }
-    fprintf(stderr, "%s: there is no %s; this program has these flags:\n",
-            program_invocation_short_name, argv[1]);
+    say(program_invocation_short_name);
+    say(": there is no ");
+    say(argv[1]);
+    fputs("; this program has these flags:\n", stderr);
     list_own_flags(stderr);
     exit(EXIT_MISUSED);
 }
@@ -429,7 +431,7 @@ static int run_packed(int argc, char **argv)
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     const struct own_flag *flag = find_own_flag(argc, argv);
     char *text;
-    int skip, is_remote;
+    int skip;
 
     if (flag != NULL && flag->verb == VERB_SHOW)
         show(flag->subject);
@@ -462,8 +464,11 @@ static int run_packed(int argc, char **argv)
         distribution_set_up(&flags);
     }
     check_named_files(&flags);
-    is_remote = flag != NULL && strcmp(flag->subject, "remote") == 0;
-    signals_take(is_remote ? INTERRUPT_IS_IGNORED : INTERRUPT_STOPS, 1);
+    if (flag == NULL)
+        signals_take(INTERRUPT_STOPS, 1);
+    else
+        signals_take(strcmp(flag->subject, "remote") == 0 ? INTERRUPT_IS_IGNORED : INTERRUPT_ENDS,
+                     1);
     vfs_start_vm();
     /* An escript also gets its own path, because escript:script_name/0 returns it. */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;
@@ -553,10 +558,35 @@ static void check_descriptors(void)
         refuse(EXIT_FAILED, "too few file descriptors", why);
 }
 
+/*
+ * Ends the program when the limit of a file's size is too low for the start. The VM reads the
+ * files of the pack through memory files (memfd), and the limit counts for these too.
+ */
+static void check_file_size(void)
+{
+    const struct pack_entry *entry = pack_first_below("boot", 4);
+    uint32_t needed = 0;
+    struct rlimit limit;
+    char why[160];
+
+    for (; entry != NULL && strncmp(entry->path, "boot/", 5) == 0; entry = pack_next(entry))
+        if (entry->size > needed)
+            needed = entry->size;
+    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= needed)
+        return;
+    snprintf(why, sizeof why,
+             "the start needs %lu bytes in memory files, and this limit counts for them; raise "
+             "it (ulimit -f; systemd: LimitFSIZE=)",
+             (unsigned long)needed);
+    refuse(EXIT_FAILED, "the limit of a file's size is too low", why);
+}
+
 int main(int argc, char **argv)
 {
     refuse_lent_rights();
     vfs_open_standard_descriptors();
+    signals_report_large_files();
     if (argc > 0 && process_is_own_program(argv[0]))
         return process_run_own_program(argc, argv);
     check_descriptors();
@@ -570,6 +600,7 @@ int main(int argc, char **argv)
         refuse(EXIT_FAILED, "cannot read the files of this program",
                "out of memory; give the program more memory");
     case PACK_READY:
+        check_file_size();
         return run_packed(argc, argv);
     case PACK_ABSENT:
         /* A caller that uses it as beam.smp sets BINDIR. */

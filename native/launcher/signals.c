@@ -113,6 +113,11 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
 
     if (on_interrupt == INTERRUPT_BREAKS || act == NULL)
         return REAL(sigaction)(signal, act, old);
+    if (on_interrupt == INTERRUPT_ENDS && (signal == SIGINT || signal == SIGTERM)) {
+        own = *act;
+        own.sa_handler = SIG_DFL;
+        return REAL(sigaction)(signal, &own, old);
+    }
     if (find_kept(signal) != NULL)
         return take_kept(find_kept(signal), act, old);
     if (signal == SIGINT && handles(act)) {
@@ -121,6 +126,17 @@ int WRAP(sigaction)(int signal, const struct sigaction *act, struct sigaction *o
         return REAL(sigaction)(signal, &own, old);
     }
     return REAL(sigaction)(signal, act, old);
+}
+
+static void ignore(int signal) { (void)signal; }
+
+/* A handler, and not SIG_IGN, because the programs that this one runs would inherit SIG_IGN. */
+void signals_report_large_files(void)
+{
+    struct sigaction own = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+
+    sigemptyset(&own.sa_mask);
+    REAL(sigaction)(SIGXFSZ, &own, NULL);
 }
 
 /* ---- the exit code ---------------------------------------------------------- */

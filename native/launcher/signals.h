@@ -6,6 +6,7 @@
 enum signals_interrupt {
     INTERRUPT_BREAKS,    /* opens ERTS's menu */
     INTERRUPT_STOPS,     /* acts as SIGTERM, with exit code 130; a second one ends at once */
+    INTERRUPT_ENDS,      /* ends the process at once, as SIGTERM does then */
     INTERRUPT_IS_IGNORED /* none: a shell reads Ctrl-C from the terminal */
 };
 
@@ -16,6 +17,12 @@ enum signals_interrupt {
  * signals. If a signal comes a second time before that, it ends the process at once.
  */
 void signals_take(enum signals_interrupt interrupt, int hold);
+
+/*
+ * Lets a write beyond the limit of a file's size (ulimit -f) fail with EFBIG. Without this, the
+ * kernel ends the process by SIGXFSZ, and nothing names the cause.
+ */
+void signals_report_large_files(void);
 
 /*
  * Reports that a write to standard output failed. If the reader is gone (EPIPE, ECONNRESET,

@@ -197,7 +197,7 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return -EIO;
+            return written < 0 && errno == EFBIG ? -EFBIG : -EIO;
         at += written;
         size -= (size_t)written;
     }

@@ -6,7 +6,8 @@
 %% (`-whittle_program'). The arguments of the request are the plain arguments.
 %%
 %% Exit codes: 0 after an answer; 1 if the node does not answer or the request fails; 2 if the
-%% arguments of the request are wrong.
+%% arguments of the request are wrong. SIGTERM and SIGINT end this process at once (the launcher
+%% sees to it), and the call in the running node ends with it.
 -module(whittle_control).
 
 -export([main/0, start/0, shell/0]).
@@ -172,7 +173,7 @@ call(Node, Module, Function, Arguments, Raised) ->
     User = group_leader(),
     group_leader(spawn_link(fun() -> without_input(User) end), self()),
     try
-        erpc:call(Node, Module, Function, Arguments)
+        linked_call(Node, Module, Function, Arguments)
     catch
         error:{exception, Reason, Stack} -> Raised(error, Reason, theirs(Stack));
         exit:{exception, Reason} -> Raised(exit, Reason, []);
@@ -187,6 +188,23 @@ call(Node, Module, Function, Arguments, Raised) ->
     after
         group_leader(User, self())
     end.
+
+%% Calls a function like erpc:call/4, and links its process to this one. So the call ends in the
+%% running node when this node ends, for example by a signal.
+linked_call(Node, Module, Function, Arguments) ->
+    Mark = make_ref(),
+    Traps = process_flag(trap_exit, true),
+    Request = spawn_request(Node, erpc, execute_call, [Mark, Module, Function, Arguments],
+                            [{reply, error_only}, link, monitor]),
+    {Kind, Reason} = receive
+                         {spawn_reply, Request, error, Why} ->
+                             {spawn_reply, Why};
+                         {'DOWN', Request, process, Pid, Why} ->
+                             %% The link reports the end too.
+                             receive {'EXIT', Pid, _} -> {down, Why} end
+                     end,
+    process_flag(trap_exit, Traps),
+    erpc:call_result(Kind, Request, Mark, Reason).
 
 %% A group leader that passes output on and answers every read with the end of the input.
 without_input(User) ->

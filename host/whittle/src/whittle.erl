@@ -41,7 +41,7 @@ start() ->
             data(Json, whittle_failure:json(Failure)),
             finish(whittle_failure:exit_code(Failure), standard_error,
                    [[[Said, $\n] || Said <- maps:get(details, Failure)],
-                    "whittle: ", maps:get(text, Failure), $\n])
+                    "whittle: ", whittle_file_name:printable(maps:get(text, Failure)), $\n])
     catch
         Class:Reason:Stack ->
             whittle_progress:clear(),

@@ -83,11 +83,15 @@ removed(Entry) ->
 report([], Values) ->
     #{text => "the cache has no matching entries\n", json => json([], Values)};
 report(Entries, Values) ->
-    Rows = [[atom_to_list(Kind), Bytes, days(Age), [Name, says(Done)]]
-            || #{kind := Kind, bytes := Bytes, age := Age, name := Name, done := Done} <- Entries],
+    Rows = [[atom_to_list(Kind), Bytes, days(Age), [shown(Entry), says(Done)]]
+            || #{kind := Kind, bytes := Bytes, age := Age, done := Done} = Entry <- Entries],
     #{text => [whittle_table:text([["kind", "bytes", "age", "name"] | Rows]), $\n,
                closing(Entries, Values)],
       json => json(Entries, Values)}.
+
+%% A file of somebody else may lie in any directory of the cache.
+shown(#{kind := other, path := Path}) -> Path;
+shown(#{name := Name}) -> Name.
 
 says(in_use) -> " (a build uses it)";
 says(left) -> " (Whittle did not create it, so it stays)";

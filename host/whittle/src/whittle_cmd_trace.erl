@@ -92,10 +92,10 @@ collect(Dir, Out) ->
             whittle_recording:remove(Dir),
             whittle_failure:work(["the trace recorded nothing, so Whittle did not write ", Out,
                                   ": the command started no Erlang VM that Whittle can record, "
-                                  "or the VM ended at once; name a command that starts a VM of "
-                                  "OTP ", erlang:system_info(otp_release), " or newer, or a "
-                                  "program built without --shake (docs/recordings.md of "
-                                  "Whittle's source has the rules)"]);
+                                  "or the VM ended at once; give a command that starts a VM of "
+                                  "OTP ", erlang:system_info(otp_release), " or newer, or an "
+                                  "executable that Whittle built without --shake "
+                                  "(docs/recordings.md of Whittle's source describes both)"]);
         {Functions, Modules} ->
             case write(Out, Dir, whittle_shake_evidence:to_binary(Evidence)) of
                 ok ->

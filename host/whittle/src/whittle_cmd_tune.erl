@@ -24,6 +24,9 @@ command() ->
                   #{name => blocks, long => "blocks", value => "N",
                     help => "run each candidate at most N times in each part of the search "
                             "(default: 10)"},
+                  #{name => record, long => "record",
+                    help => "also record the functions that the workload calls; `build --settings' "
+                            "then makes only these hot (--seen only)"},
                   #{name => explain, long => "explain",
                     help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
@@ -38,7 +41,8 @@ command() ->
                             "line)"},
                   #{name => seconds, long => "seconds", value => "N",
                     help => "run the program for N seconds in each run, or its workload for at "
-                            "most N seconds (default: 10; 600 with --workload)"},
+                            "most N seconds (default: 10; 600 with --workload); before, the "
+                            "program has N seconds to get ready, but at least 60"},
                   whittle_command_line:json()]}.
 
 %% @doc Searches settings for a program, or explains a program or a node.
@@ -67,8 +71,8 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
-       fun(Options) -> amount(blocks, fun number/1, "a whole number", Values, Options) end,
-       fun(Options) -> checked(Out, Options) end,
+       fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
+       fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
@@ -76,7 +80,7 @@ run(_) ->
 %% Internal functions: options
 
 %% The options that only a search heeds, and those that only a run of the program heeds.
-for_search() -> [out, ram, slowdown, time, blocks].
+for_search() -> [out, ram, slowdown, time, blocks, record].
 
 for_run() -> [workload, words, ready, seconds].
 
@@ -169,16 +173,24 @@ tell(_) -> ok.
 explained({ok, Account}) ->
     {ok, #{text => [[[whittle_table:text(Table), $\n]
                      || Table <- [whittle_tune:rows(Account) | whittle_tune:tops(Account)]],
-                    doubt(whittle_tune:unexplained(Account))],
+                    changes(Account), doubt(whittle_tune:unexplained(Account))],
            json => whittle_tune:json(Account)}};
 explained({error, Reason}) -> whittle_failure:tune(Reason).
 
-tuned({ok, #{found := #{best := Best, holds := Holds, detectable := Detectable},
+%% Without a change, the head alone would say nothing.
+changes(Account) ->
+    {Rows, Notes} = whittle_tune:changes(Account),
+    [[[whittle_table:text(Rows), $\n] || [_, _ | _] <- [Rows]],
+     [[Note, $\n] || Note <- Notes]].
+
+tuned({ok, #{found := #{account := Account, best := Best, holds := Holds,
+                        detectable := Detectable},
              out := Out, page := Page, notes := Notes} = Tuned}, Options) ->
     _ = [whittle_progress:note(Note) || Note <- Notes],
     {ok, #{text => [[[whittle_table:text(Table), $\n] || [_, _ | _] = Table
                                                              <- whittle_tune:tables(Tuned)],
-                    verdict(Best, Holds), noise(Detectable, maps:get(slowdown, Options, 0.05)),
+                    changes(Account), verdict(Best, Holds),
+                    noise(Detectable, maps:get(slowdown, Options, 0.05)),
                     "the settings: ", Out, "\nthe page: ", Page, "\n"],
            json => whittle_tune:found_json(Tuned)}};
 tuned({error, Reason}, _) -> whittle_failure:tune(Reason).

@@ -21,7 +21,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
-        {error, _} -> whittle_failure:usage(["`", Text, "' is not of the form M, M:F or M:F/A"]);
+        {error, _} -> whittle_failure:usage(no_name(Text));
         {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
         {{ok, Name}, {ok, Plan}} ->
             case whittle_shake_saved:why(Name, Plan) of
@@ -35,6 +35,13 @@ run(#{arguments := [Out, Text]}) ->
     end.
 
 %% Internal
+
+no_name(Text) ->
+    case re:run(Text, "^[^/]+/\\d+$", [{capture, none}]) of
+        match -> ["`", Text, "' names an arity above 255, and no function has more arguments: "
+                  "correct the arity"];
+        nomatch -> ["`", Text, "' is not of the form M, M:F or M:F/A"]
+    end.
 
 kind({_}) -> {"module", no_such_module};
 kind(_) -> {"function", no_such_function}.

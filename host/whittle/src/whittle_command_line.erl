@@ -185,6 +185,8 @@ wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) -
     [["put -- before `", Word, "': `whittle ", Name, $\s, First, $']];
 wrong(#{arguments := ["--" ++ _ | _]} = Command, Values, [], Theirs) ->
     wrong(Command, Values, lists:sublist(Theirs, 1));
+wrong(#{arguments := [First | Others], name := Name}, _, [], [Word | _]) ->
+    [["remove -- before `", Word, "': `", lists:join($\s, ["whittle", Name, First | Others]), $']];
 wrong(Command, Values, Words, _) ->
     wrong(Command, Values, Words).
 
@@ -256,7 +258,7 @@ usage(#{name := Name, arguments := Arguments, help := Help, options := Options})
     ["usage: whittle ", Name, [[" [OPTION...]"] || _ <- lists:sublist(Options, 1)],
      [[$\s, Argument] || Argument <- Arguments], "\n\n", Help, "\n",
      ["\n" || _ <- lists:sublist(Options, 1)],
-     [io_lib:format("  ~-22ts~ts~ts~n", [option_words(Option), OptionHelp, range(Option)])
+     [["  ", string:pad(option_words(Option), 21), $\s, OptionHelp, range(Option), $\n]
       || #{help := OptionHelp} = Option <- Options]].
 
 option_words(#{long := Long} = Option) ->

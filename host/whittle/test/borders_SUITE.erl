@@ -175,7 +175,7 @@ page_agrees(_Config) ->
 
 %% The check covers links in every page, and paths in the pages that describe the layout.
 pages_name_files(_Config) ->
-    Pages = ["*.md", "docs/*.md", "{bench,lib,examples}/**/README.md",
+    Pages = ["*.md", "docs/*.md", "docs/studies/*.md", "{bench,lib,examples}/**/README.md",
              "acceptance/programs/**/README.md", "web/*/README.md"],
     Links = [{Page, filename:join(filename:dirname(Page), Link)}
              || Page <- lists:append([filelib:wildcard(P, root()) || P <- Pages]),

@@ -259,8 +259,21 @@ wrong_words(Config) ->
              {["why", "out", ""], "`whittle why' needs NAME, but this argument is empty;"
                                   " see `whittle help why'"},
              {["size"], "`whittle size' needs OUT; see `whittle help size'"},
-             {["run"], "`whittle run' needs OUT; see `whittle help run'"}]],
-    ok.
+             {["run"], "`whittle run' needs OUT; see `whittle help run'"},
+             {["run", "--", "out", "x"],
+              "remove -- before `out': `whittle run OUT [ARGUMENT...]'; see `whittle help run'"},
+             {["why", "out", "m:f/999"],
+              "`m:f/999' names an arity above 255, and no function has more arguments: correct the "
+              "arity"},
+             {["tune", "out", "--blocks", "0"],
+              "--blocks cannot be `0'; give a whole number above 0"},
+             %% A word of the user cannot break the line.
+             {["why", "out", "a\nb"], "`a\\x{A}b' is not of the form M, M:F or M:F/A"},
+             {["no\npe"],
+              "there is no command no\\x{A}pe; `whittle help' lists the commands"}]],
+    %% A blank follows an option of any length.
+    {0, Tune, ""} = whittle(Config, ["help", "tune"]),
+    ?assertMatch({match, _}, re:run(Tune, "--max-slowdown PERCENT how much slower")).
 
 %% bash itself completes. The last word is the one that the user has begun.
 completion(Config) ->
@@ -557,6 +570,7 @@ bad_outputs(Config) ->
     {error, Reason} = file:write_file("/proc/out", ""),
     No = file:format_error(Reason),
     Hello = ?config(hello, Config),
+    Long = lists:duplicate(255, $a),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["build", Hello | Words]))
      || {Words, Line} <-
             [{[], "hello is a directory: name a file with -o, or use --format dir"},
@@ -567,6 +581,11 @@ bad_outputs(Config) ->
              {["--otp", "17", "-o", "none/out"],
               "none/out cannot be written (no such file or directory): "
                                   "name another output with -o"},
+             %% The check does not wait for the build of the VM.
+             {["--otp", "17", "-o", Long ++ "x"],
+              Long ++ "x cannot be written (file name too long): name another output with -o"},
+             {["--otp", "17", "-o", Long, "--shake", "functions"],
+              Long ++ ".plan cannot be written (file name too long): name another output with -o"},
              {["-o", "/proc/out"], "/proc/out cannot be written (" ++ No ++ "): "
                                    "name another output with -o"},
              {["-o", "out", "--ca-certs", "."],
@@ -574,7 +593,10 @@ bad_outputs(Config) ->
              {["-o", "out", "--ca-certs", "none.pem"],
               "none.pem cannot be read (no such file or directory): check the name and its "
               "permissions"}]],
-    ?assertEqual(["hello"], files(Config)).
+    ?assertEqual(["hello"], files(Config)),
+    %% The longest name leaves no room for the name of the unfinished file.
+    ?assertMatch({0, _, ""}, whittle(Config, ["build", Hello, "-o", Long])),
+    ?assertEqual([Long, "hello"], files(Config)).
 
 %% erlc strips the name of its working directory from the beginning of file names.
 beside_a_source(Config) ->
@@ -831,6 +853,10 @@ not_regular(Config) ->
                          "with ", Option])
           || Option <- ["--keep", "--evidence"]]
      end || File <- [Pipe, "/dev/zero"]],
+    Special = "/dev/zero is a pipe, a socket, a device or a file of the kernel: ",
+    refused(Config, building(Config, ["--settings", "/dev/zero"]),
+            [Special, "name a file of `whittle tune' with --settings"]),
+    refused(Config, ["measure", "/dev/zero"], [Special, "name a study or its file"]),
     %% This is the plan beside an output.
     made:file(Pipe ++ "s", ""),
     "" = os:cmd("mkfifo '" ++ Pipe ++ "s.plan'"),
@@ -939,7 +965,7 @@ clean(Config) ->
     ?assertMatch({match, _}, re:run(numberless(Listed), "^kind bytes age name\n")),
     ?assertEqual(nomatch, re:run(Listed, "a build uses it")),
     ?assertMatch({match, _},
-                 re:run(Listed, "\nother .*thesis.txt \\(Whittle did not create it, so it "
+                 re:run(Listed, "\nother .*/work/thesis.txt \\(Whittle did not create it, so it "
                                 "stays\\)\n")),
     ?assertMatch({match, _}, re:run(Listed, "\nWhittle removed nothing; .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),

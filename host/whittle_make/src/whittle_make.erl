@@ -20,8 +20,8 @@
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
-          optimize => mix | whittle_runtime:level(), % one level of the compiler for the whole VM;
-                                            % default: mix, the flavor's own levels
+          optimize => mix | whittle_runtime:level(), % how the compiler optimizes the VM;
+                                            % default: mix, the flavor's own levels and profile
           out => file:filename(),           % default: the system's name, in this directory
           format => exe | dir,              % default: exe
           libs => [file:filename()],        % directories of further applications; default: none.
@@ -270,19 +270,23 @@ check_request(#{request := #{input := Input, natives := Files, shake := Shake}} 
     steps([fun(_) -> check_shake(Shake) end,
            fun(_) -> in(system, whittle_read:check(Input)) end,
            fun(_) -> settings(Build) end,
-           fun(Settings) -> {ok, Build#{settings => Settings}} end,
+           fun(Settings) -> {ok, with_settings(Settings, Build)} end,
            fun(With) ->
                    case whittle_native:read_all(Files) of
                        {ok, Natives} -> {ok, With#{natives => Natives}};
                        {error, _} = Error -> in(system, Error)
                    end
            end,
-           fun(With) ->
-                   case whittle_make_shake:read_files(Shake) of
+           fun(#{request := #{shake := Both}} = With) ->
+                   case whittle_make_shake:read_files(Both) of
                        {ok, Read} -> {ok, With#{shake => Read}};
                        {error, _} = Error -> Error
                    end
            end]).
+
+with_settings(Settings, #{request := #{shake := Shake} = Request} = Build) ->
+    {Both, Notes} = whittle_make_settings:shake(Settings, Shake),
+    Build#{settings => Settings, settings_notes => Notes, request => Request#{shake => Both}}.
 
 settings(#{request := #{settings := File}}) -> whittle_make_settings:read(File);
 settings(_) -> {ok, #{flags => [], environment => []}}.
@@ -297,12 +301,13 @@ check_given_output(Build) -> {ok, Build}.
 
 %% A build of a missing OTP takes minutes; an existing one takes a moment to read.
 check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
-check_needs(#{request := #{input := Input, otp := Release, add := Add}} = Build) ->
+check_needs(#{request := #{input := Input, otp := Release, add := Add,
+                           outside_links := Links}} = Build) ->
     case whittle_runtime:has_otp(Release, runtime_options(Build)) of
         false ->
             steps([fun(_) -> in(system, whittle_read:check_needs(
                                           Input, #{libs => libs(Build), add => Add,
-                                                   otp => Release})) end,
+                                                   outside_links => Links, otp => Release})) end,
                    fun(_) -> {ok, Build} end]);
         true ->
             {ok, Build}
@@ -330,7 +335,9 @@ read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib
            fun(System) -> in(system, whittle_device:add(System)) end,
            fun(System) ->
                    With = whittle_make_settings:add(maps:get(settings, Build), System),
-                   {ok, Build#{system => With}}
+                   Noted = lists:foldl(fun whittle_system:note/2, With,
+                                       maps:get(settings_notes, Build)),
+                   {ok, Build#{system => Noted}}
            end]).
 
 name_output(#{out := _} = Build) -> {ok, Build};

@@ -1,18 +1,23 @@
-%% @doc Packs the settings of the VM that `whittle tune' wrote: it adds their flags to the program's
-%% vm.args, and their variables to its environment.
+%% @doc Applies the settings that `whittle tune' wrote. It adds their flags to the program's
+%% vm.args, their variables to its environment, and their recording to the options of tree shaking.
 %% @hidden
 -module(whittle_make_settings).
 
--export([read/1, add/2, format_error/1]).
+-export([read/1, add/2, shake/2, format_error/1]).
 
 -export_type([settings/0, error/0]).
 
--type settings() :: #{flags := [string()], environment := [{string(), string()}]}.
+-type settings() :: #{flags := [string()], environment := [{string(), string()}],
+                      build => build()}.
+
+%% Options of the build. The path of the recording begins at the file of settings.
+-type build() :: #{evidence_file := file:filename(), seen := keep | only}.
 
 -type error() :: {bad_settings, {file:filename(), unicode:chardata()}}
                | {unreadable, {settings, file:filename(), file:posix() | badarg}}.
 
-%% @doc Reads a file of settings: one map with the keys `flags' and `environment', and any others.
+%% @doc Reads a file of settings: one map with the keys `flags' and `environment', perhaps `build',
+%% and any others.
 -spec read(file:filename()) -> {ok, settings()} | {error, error()}.
 read(File) ->
     case whittle_file:text(File) of
@@ -21,12 +26,13 @@ read(File) ->
         {error, Line} -> {error, {bad_settings, {File, Line}}}
     end.
 
-checked(File, {ok, [#{flags := Flags, environment := Environment}]})
+checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
   when is_list(Flags), is_list(Environment) ->
     Wrong = [Flag || Flag <- Flags, not is_flag(Flag)]
         ++ [Pair || Pair <- Environment, not is_variable(Pair)],
     case Wrong of
-        [] -> {ok, #{flags => Flags, environment => Environment}};
+        [] -> with_build(File, maps:get(build, Map, none),
+                         #{flags => Flags, environment => Environment});
         [First | _] ->
             {error, {bad_settings,
                      {File,
@@ -36,6 +42,25 @@ checked(File, {ok, [#{flags := Flags, environment := Environment}]})
 checked(File, {ok, _}) ->
     {error, {bad_settings, {File, "it must hold one map with the keys flags and environment"}}};
 checked(File, {error, Line}) -> {error, {bad_settings, {File, Line}}}.
+
+with_build(_, none, Settings) -> {ok, Settings};
+with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
+  when map_size(Build) =:= 2, Seen =:= keep orelse Seen =:= only ->
+    case is_list(Name) andalso Name =/= [] andalso io_lib:char_list(Name) of
+        true ->
+            Path = filename:join(filename:dirname(File), Name),
+            case file:read_file_info(Path) of
+                {ok, _} -> {ok, Settings#{build => #{evidence_file => Path, seen => Seen}}};
+                {error, Reason} ->
+                    {error, {bad_settings,
+                             {File, ["its recording ", Path, " cannot be read (",
+                                     file:format_error(Reason), "), and must lie beside it"]}}}
+            end;
+        false -> {error, {bad_settings, {File, "evidence is not the name of a file"}}}
+    end;
+with_build(File, _, _) ->
+    {error, {bad_settings, {File, "build is not a map with the keys evidence and seen (keep or "
+                                  "only)"}}}.
 
 %% A flag with `-' is for init or the program: it could set a cookie, or end the list of flags.
 is_flag(Word) -> is_word(Word) andalso hd(Word) =/= $-.
@@ -53,8 +78,27 @@ is_variable({Name, Value}) ->
         andalso re:run(Name, "^(ERL|ESCRIPT)_[A-Z0-9_]+$", [{capture, none}]) =:= match;
 is_variable(_) -> false.
 
-%% @doc Adds the settings to a system. They stand behind the emulator's flags of the program, so
-%% they win, and before `-extra', which ends the flags.
+%% @doc Adds the recording of the settings to the options of tree shaking. Without such options, it
+%% shakes functions. Options of the request win: one that names a recording, or that removes code.
+%% The second element has a note for the ledger that says what it did.
+-spec shake(settings(), none | whittle_make:shake()) ->
+          {none | whittle_make:shake(), [unicode:chardata()]}.
+shake(#{build := #{evidence_file := File}}, Shake)
+  when is_map_key(evidence_file, Shake); map_get(missing, Shake) =:= crash ->
+    {Shake, [["the build does not use the recording ", File, " of --settings, because it has "
+              "another one, or removes code (--missing crash)"]]};
+shake(#{build := Build}, Shake) ->
+    Given = case Shake of
+                none -> #{unit => functions};
+                _ -> Shake
+            end,
+    #{unit := Unit, evidence_file := File, seen := Seen} = Both = maps:merge(Build, Given),
+    {Both, [io_lib:format("--settings shakes ~s with the recording ~ts (--seen ~s)",
+                          [Unit, File, Seen])]};
+shake(_, Shake) -> {Shake, []}.
+
+%% @doc Adds the settings to a system, and a note to its ledger. They stand behind the emulator's
+%% flags of the program, so they win, and before `-extra', which ends the flags.
 -spec add(settings(), whittle_system:system()) -> whittle_system:system().
 add(#{flags := Flags, environment := Environment}, System) ->
     #{bytes := Before} = File = maps:get(<<"vm.args">>, whittle_system:files(System),
@@ -64,15 +108,20 @@ add(#{flags := Flags, environment := Environment}, System) ->
                [] -> System;
                _ -> whittle_system:put_file(<<"vm.args">>, File#{bytes := Line}, System)
            end,
-    lists:foldl(fun({Name, Value}, Each) ->
-                        whittle_system:put_env(list_to_binary(Name),
-                                               {default, list_to_binary(Value)}, Each)
-                end, With, Environment).
+    noted(Flags ++ [[Name, $=, Value] || {Name, Value} <- Environment],
+          lists:foldl(fun({Name, Value}, Each) ->
+                              whittle_system:put_env(list_to_binary(Name),
+                                                     {default, list_to_binary(Value)}, Each)
+                      end, With, Environment)).
+
+noted([], System) -> System;
+noted(Words, System) ->
+    whittle_system:note(["--settings adds ", lists:join($\s, Words)], System).
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({unreadable, {settings, File, Reason}}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): name a file of `whittle tune' with "
+    [File, $\s, whittle_file:format_error(Reason), ": name a file of `whittle tune' with "
      "--settings"];
 format_error({bad_settings, {File, Line}}) ->
     [File, ": ", Line, ": name a file of `whittle tune' with --settings"].

@@ -31,7 +31,8 @@ check(Out) ->
                 true -> ok;
                 false -> {error, {not_a_plan, path(Out)}}
             end;
-        {error, enoent} -> whittle_pack:check_beside(path(Out));
+        {error, Reason} when Reason =:= enoent; Reason =:= enametoolong ->
+            whittle_pack:check_beside(path(Out));
         {error, Reason} when Reason =:= efbig; Reason =:= eftype; Reason =:= eisdir ->
             {error, {no_room, {path(Out), Reason}}};
         {error, Reason} -> {error, {unreadable, {path(Out), Reason}}}

@@ -7,7 +7,7 @@
 
 -import(whittle_program, [quoted/1]).
 
--export([start/0, environment/1, collect/1, own/1, remove/1]).
+-export([start/0, environment/1, collect/1, bytes/1, own/1, remove/1]).
 
 -export_type([vm_end/0]).
 
@@ -69,6 +69,16 @@ collect(Dir) ->
                || Name <- Names, lists:member($-, Name),
                   {ok, Bytes} <- [file:read_file(filename:join(Dir, Name))]],
     {whittle_shake_evidence:merge([Calls || {Calls, _} <- Records]), [End || {_, End} <- Records]}.
+
+%% @doc Returns a recording as the bytes of its file, or `empty' if no VM has recorded a function of
+%% the program itself.
+-spec bytes(file:filename()) -> {ok, binary()} | empty.
+bytes(Dir) ->
+    {Evidence, _} = collect(Dir),
+    case own(Evidence) of
+        [] -> empty;
+        _ -> {ok, whittle_shake_evidence:to_binary(Evidence)}
+    end.
 
 %% @doc Lists the modules in evidence that belong neither to OTP nor to Whittle. It knows the
 %% modules of the host's OTP and of each OTP that Whittle builds for. A recording of a stock VM with

@@ -4,9 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([added/1, behind_the_programs_own/1, before_extra/1, no_flags/1, bad_files/1]).
+-export([added/1, behind_the_programs_own/1, before_extra/1, no_flags/1, build_options/1,
+         bad_files/1]).
 
-all() -> [added, behind_the_programs_own, before_extra, no_flags, bad_files].
+all() -> [added, behind_the_programs_own, before_extra, no_flags, build_options, bad_files].
 
 added(Config) ->
     {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], other => 1,\n"
@@ -38,6 +39,26 @@ no_flags(Config) ->
     {ok, Settings} = read("#{flags => [], environment => []}.", Config),
     ?assertEqual(system(), whittle_make_settings:add(Settings, system())).
 
+%% The recording lies beside the file of settings. What the command says wins, and a note tells what
+%% the build uses.
+build_options(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "a run.trace"),
+    ok = file:write_file(File, "recorded"),
+    {ok, Settings} = read("#{flags => [], environment => [],\n"
+                          "  build => #{evidence => \"a run.trace\", seen => only}}.\n", Config),
+    Shake = fun(Given) -> whittle_make_settings:shake(Settings, Given) end,
+    {#{unit := functions, evidence_file := File, seen := only}, [Used]} = Shake(none),
+    ?assertMatch({_, _}, binary:match(iolist_to_binary(Used), <<"a run.trace (--seen only)">>)),
+    ?assertMatch({#{unit := modules, evidence_file := File, seen := keep}, [_]},
+                 Shake(#{unit => modules, missing => load, seen => keep})),
+    [begin
+         {Given, [Note]} = Shake(Given),
+         ?assertMatch({_, _}, binary:match(iolist_to_binary(Note), <<"does not use">>))
+     end || Given <- [#{unit => functions, missing => load, evidence_file => "other"},
+                      #{unit => functions, missing => crash}]],
+    {ok, Plain} = read("#{flags => [], environment => []}.", Config),
+    ?assertEqual({none, []}, whittle_make_settings:shake(Plain, none)).
+
 bad_files(Config) ->
     [begin
          Error = read(Text, Config),
@@ -55,6 +76,14 @@ bad_files(Config) ->
                  "#{flags => [], environment => [{\"RELEASE_COOKIE\", \"x\"}]}.",
                  "#{flags => [], environment => [{\"ERLANG_COOKIE\", \"x\"}]}.",
                  "#{flags => [], environment => [{\"ERL_A=B\", \"x\"}]}.",
+                 "#{flags => [], environment => [], build => only}.",
+                 "#{flags => [], environment => [], build => #{seen => only}}.",
+                 "#{flags => [], environment => [], build => #{evidence => \"\", seen => only}}.",
+                 "#{flags => [], environment => [], build => #{evidence => \"x\", seen => all}}.",
+                 "#{flags => [], environment => [],\n"
+                 "  build => #{evidence => \"absent.trace\", seen => only}}.",
+                 "#{flags => [], environment => [],\n"
+                 "  build => #{evidence => \"x\", seen => only, unit => modules}}.",
                  "#{flags => [], environment => [\"A=b\"]}.",
                  "#{flags => [], environment => [{\"A\", \"b\nc\"}]}."]],
     Unreadable = {unreadable, {settings, "/nowhere", enoent}},

@@ -19,7 +19,8 @@
           lines := [line()],                    % their bytes add up to `rss'
           unexplained := integer(),             % the bytes of the last line
           counted := boolean(),                 % false under +Mea min: the VM counts only terms
-          vm := whittle_measure_dump:vm()}.
+          vm := whittle_measure_dump:vm(),
+          atom() => term()}.                    % of whittle_measure_snapshot:take/3
 
 -type line() :: #{group := atom(), name := unicode:chardata(), bytes := integer()}.
 

@@ -20,8 +20,7 @@
 
 -type memory() :: #{rss := non_neg_integer(), groups := #{group() => sizes()}}.
 
--type mapping() :: #{from := non_neg_integer(), to := non_neg_integer(),
-                     access := binary(), path := binary(), rss := non_neg_integer()}.
+-type mapping() :: whittle_measure_mappings:mapping().
 
 -define(PAGE, 4096).
 %% A thread that waits has few frames above its stack pointer, and the data that the C library keeps
@@ -30,19 +29,32 @@
 %% glibc aligns the heaps of its arenas to 64 MB and reserves the rest of this space.
 -define(ARENA, 67_108_864).
 
+%% The size of the first stack under qemu's user emulation (its option -s).
+-define(EMULATED_STACK, 8_388_608).
+
 %% @doc Reads the account of a process. The error is that of its file `smaps'.
 -spec read(pos_integer()) -> {ok, memory()} | {error, file:posix() | badarg | terminated}.
 read(Pid) ->
     Dir = filename:join("/proc", integer_to_list(Pid)),
-    case file:read_file(filename:join(Dir, "smaps")) of
-        {ok, Text} ->
-            Program = case file:read_link_all(filename:join(Dir, "exe")) of
-                          {ok, Path} -> unicode:characters_to_binary(Path);
-                          {error, _} -> <<>>
-                      end,
-            {ok, parse(Text, Program, pointers(Dir), fun(From, To) -> present(Dir, From, To) end)};
+    case whittle_measure_mappings:read(Pid) of
+        {ok, #{program := Program, emulated := Emulated, mappings := Mappings}} ->
+            Pointers = case Emulated of
+                           true -> first_stack(Mappings);
+                           false -> pointers(Dir)
+                       end,
+            {ok, account(Mappings, Program, Pointers,
+                         fun(From, To) -> present(Dir, From, To) end)};
         {error, _} = Error -> Error
     end.
+
+%% The emulator keeps the stack pointers of the emulated threads to itself. So only the first stack
+%% can be told from other memory, by its size and its guard page.
+first_stack([#{access := <<"---", _/binary>>, from := Guard, to := From},
+             #{from := From, to := To} | _])
+  when From - Guard =:= ?PAGE, To - From =:= ?EMULATED_STACK ->
+    [To - 1];
+first_stack([_ | Mappings]) -> first_stack(Mappings);
+first_stack([]) -> [].
 
 %% The stack pointer is the number before the last one. A thread that runs has none.
 pointers(Dir) ->
@@ -73,27 +85,11 @@ present(Dir, From, To) ->
 -spec parse(binary(), binary(), [non_neg_integer()],
             fun((non_neg_integer(), non_neg_integer()) -> non_neg_integer() | unknown)) -> memory().
 parse(Text, Program, Pointers, Present) ->
-    Mappings = mappings(Text),
+    account(whittle_measure_mappings:parse(Text, none), Program, Pointers, Present).
+
+account(Mappings, Program, Pointers, Present) ->
     Groups = grouped(none, Mappings, Program, Pointers, Present, #{}),
     #{rss => lists:sum([Rss || #{rss := Rss} <- Mappings]), groups => Groups}.
-
-%% Each mapping begins with a line `FROM-TO ACCESS OFFSET DEVICE INODE PATH'.
-mappings(Text) ->
-    lists:reverse(lists:foldl(fun line/2, [], binary:split(Text, <<"\n">>, [global]))).
-
-line(Line, Before) ->
-    case re:run(Line, "^([0-9a-f]+)-([0-9a-f]+) (\\S+) \\S+ \\S+ \\d+ *(.*)$",
-                [{capture, all_but_first, binary}]) of
-        {match, [From, To, Access, Path]} ->
-            [#{from => binary_to_integer(From, 16), to => binary_to_integer(To, 16),
-               access => Access, path => Path, rss => 0} | Before];
-        nomatch -> rss(Line, Before)
-    end.
-
-rss(<<"Rss:", Rest/binary>>, [Mapping | Before]) ->
-    [Number | _] = binary:split(Rest, <<" ">>, [global, trim_all]),
-    [Mapping#{rss := 1024 * binary_to_integer(Number)} | Before];
-rss(_, Before) -> Before.
 
 grouped(_, [], _, _, _, Groups) -> Groups;
 grouped(Below, [Mapping | Above], Program, Pointers, Present, Groups) ->

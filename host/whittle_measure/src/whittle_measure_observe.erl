@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, format_error/1]).
+-export([run/2, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -38,9 +38,9 @@
 %% The longest part of an unfinished line in which the engine looks for the `ready' line.
 -define(LINE_BYTES, 65_536).
 
-%% The output that may wait for the engine. The engine may stop for seconds to read /proc on a loaded
-%% machine. Meanwhile a valid program may print thousands of short lines, so bytes are the limit. They
-%% are counted only from so many pieces on, because the count takes time. The VM counts no bytes of
+%% The output that may wait for the engine. The engine may stop for seconds to read /proc on a
+%% loaded machine. Meanwhile a valid program may print thousands of short lines, so bytes are the
+%% limit. They are counted only from so many pieces on, because this takes time. The count lacks
 %% pieces of up to 64 bytes. Each of these takes about 150 bytes, so their number has a limit too.
 -define(MANY_PIECES, 2000).
 -define(MOST_PIECES, 1_000_000).
@@ -274,6 +274,8 @@ format_error({workload_endless, Milliseconds, Output}) ->
 format_error({ended_early, Output}) ->
     io_lib:format("the program ended before its workload did: ~ts", [last(Output)]).
 
+%% @doc Describes the last line of a program's output.
+-spec last(binary()) -> unicode:chardata().
 last(Output) ->
     Bytes = binary:part(Output, byte_size(Output), -min(byte_size(Output), ?LINE_BYTES)),
     case binary:split(Bytes, <<"\n">>, [global, trim_all]) of

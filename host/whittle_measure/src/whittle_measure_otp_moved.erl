@@ -3,7 +3,9 @@
 %% Totals of bytes are exact. A total is a regression if it grew by more than the bound. A time or
 %% a peak of memory is one if the whole interval of its ratio lies beyond the bound. A check that
 %% fails is one in any case. A program is one if a larger part of its runs failed than before, or
-%% if it failed and there is no earlier run. Objects and modules are listed, and are no regressions by themselves.
+%% if it failed and there is no earlier run.
+%%
+%% Objects and modules are listed, and are no regressions by themselves.
 %%
 %% Another machine or compiler makes times incomparable. Their bytes are compared, with a note. If
 %% the machine was too noisy in one of the runs, the ratios of times stand there without a verdict.

@@ -6,7 +6,8 @@
 
 -export_type([memory/0, work/0]).
 
-%% Bytes, summed over the processes (proc(5), `smaps_rollup').
+%% Bytes, summed over the processes (proc(5), `smaps_rollup'). Of a process that emulates another
+%% processor, only the memory of the emulated program counts (whittle_measure_mappings).
 -type memory() ::
         #{rss := non_neg_integer(),
           pss := non_neg_integer(),             % a page that n processes share counts one n-th
@@ -36,18 +37,39 @@ largest(Pid) ->
     Largest.
 
 %% @doc Returns the sum of the largest resident sets that a process and its descendants ever had, in
-%% bytes (`VmHWM' of proc(5)). The processes may have had them at different times.
+%% bytes (`VmHWM' of proc(5)). The processes may have had them at different times. For an emulated
+%% program the kernel's number contains the emulator, so the sum has its present resident set.
 -spec peak(pos_integer()) -> non_neg_integer().
-peak(Pid) ->
-    lists:sum([1024 * field("VmHWM", read(["/proc/", integer_to_list(Each)], "status"))
-               || Each <- tree(Pid)]).
+peak(Pid) -> lists:sum([peak_of(Each) || Each <- tree(Pid)]).
+
+peak_of(Pid) ->
+    case whittle_measure_mappings:emulator(Pid) of
+        none -> 1024 * field("VmHWM", read(["/proc/", integer_to_list(Pid)], "status"));
+        _ -> maps:get(rss, of_processes([Pid]))
+    end.
 
 of_processes(Pids) ->
-    Rollups = [read(["/proc/", integer_to_list(Each)], "smaps_rollup") || Each <- Pids],
-    Sum = fun(Field) -> lists:sum([1024 * field(Field, Text) || Text <- Rollups]) end,
-    Rss = Sum("Rss"),
-    Anonymous = Sum("Anonymous"),
-    #{rss => Rss, pss => Sum("Pss"), anonymous => Anonymous, file => max(0, Rss - Anonymous)}.
+    Each = [of_process(Pid) || Pid <- Pids],
+    Sum = fun(Field) -> lists:sum([maps:get(Field, Memory) || Memory <- Each]) end,
+    Rss = Sum(rss),
+    Anonymous = Sum(anonymous),
+    #{rss => Rss, pss => Sum(pss), anonymous => Anonymous, file => max(0, Rss - Anonymous)}.
+
+%% The kernel adds up the mappings of a process, but not those of a part of it.
+of_process(Pid) ->
+    case whittle_measure_mappings:emulator(Pid) of
+        none ->
+            Text = read(["/proc/", integer_to_list(Pid)], "smaps_rollup"),
+            #{rss => 1024 * field("Rss", Text), pss => 1024 * field("Pss", Text),
+              anonymous => 1024 * field("Anonymous", Text)};
+        _ ->
+            Mappings = case whittle_measure_mappings:read(Pid) of
+                           {ok, #{mappings := Read}} -> Read;
+                           {error, _} -> []
+                       end,
+            maps:from_list([{Field, lists:sum([maps:get(Field, Mapping) || Mapping <- Mappings])}
+                            || Field <- [rss, pss, anonymous]])
+    end.
 
 %% @doc Returns the work of a process and its descendants since their start.
 -spec work(pos_integer()) -> work().

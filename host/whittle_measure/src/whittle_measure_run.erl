@@ -270,8 +270,8 @@ static(Made) -> maps:with([out, size, vm, library], Made).
 cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
 cpu(_) -> 0.
 
-%% Runs the program only if one of its responses needs it. Responses of other programs change nothing
-%% about the run.
+%% Runs the program only if one of its responses needs it. Responses of other programs change
+%% nothing about the run.
 outcome(#{program := Program} = Cell, Made, #{responses := All, duration := Duration},
         #{dir := Dir}) ->
     Responses = [Each || Each <- All, whittle_measure_response:applies(Each, Program)],

@@ -7,7 +7,8 @@
 
 -import(whittle_work, [steps/1]).
 
--export([dumping/2, take/2, take/3, format_error/1]).
+-export([dumping/2, take/2, take/3, take/4, format_error/1]).
+-export([signal/2, wait/3]).
 
 -export_type([error/0]).
 
@@ -21,6 +22,8 @@
 %% The longest time that the VM takes to write it, and the longest wait for one of its events.
 -define(DUMP_MS, 60_000).
 -define(WAIT_MS, 100).
+%% The longest time that all threads take to stop on a busy machine.
+-define(STOP_MS, 10_000).
 
 %% @doc Makes the VM of a command write its dump to a file.
 -spec dumping(whittle_measure_observe:subject(), file:filename()) ->
@@ -34,33 +37,62 @@ dumping(#{environment := Environment} = Subject, Dump) ->
 %% kernel's account is read, so both accounts are of one moment. Then the VM ends.
 -spec take(whittle_program:started(), file:filename()) ->
           {ok, whittle_measure_account:account()} | {error, error()}.
-take(Started, Dump) -> take(Started, Dump, ?DUMP_MS).
+take(Started, Dump) -> take(Started, Dump, fun(_) -> #{} end).
 
-%% @doc Takes the account like {@link take/2}. The VM has the given number of milliseconds to write
-%% its dump.
--spec take(whittle_program:started(), file:filename(), pos_integer()) ->
+%% @doc Takes the account, and adds the map that a function makes from the text of the dump.
+-spec take(whittle_program:started(), file:filename(), fun((binary()) -> map())) ->
           {ok, whittle_measure_account:account()} | {error, error()}.
-take(Started, Dump, Milliseconds) ->
+take(Started, Dump, Also) -> take(Started, Dump, Also, ?DUMP_MS).
+
+%% @doc Takes the account like {@link take/3}. The VM has the given number of milliseconds to write
+%% its dump.
+-spec take(whittle_program:started(), file:filename(), fun((binary()) -> map()), pos_integer()) ->
+          {ok, whittle_measure_account:account()} | {error, error()}.
+take(Started, Dump, Also, Milliseconds) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
-    signal("STOP", Pid),
+    ok = signal("STOP", Pid),
+    ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
     Kernel = whittle_measure_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
     Removed = remove(Own),
-    signal("CONT", Pid),
+    ok = signal("CONT", Pid),
     steps([fun(_) -> Removed end,
            fun(_) ->
-                   signal("USR1", Pid),
-                   wait(Started, Pid, Milliseconds,
-                        erlang:monotonic_time(millisecond) + Milliseconds)
+                   ok = signal("USR1", Pid),
+                   case wait(Started, Pid, Milliseconds) of
+                       ok -> ok;
+                       timeout -> {error, {slow_dump, Pid, Milliseconds}}
+                   end
            end,
-           fun(_) -> account(Pid, Kernel, Own) end]).
+           fun(_) -> account(Pid, Kernel, Own, Also) end]).
 
-account(Pid, Kernel, Own) ->
+account(Pid, Kernel, Own, Also) ->
     case {Kernel, file:read_file(Own)} of
         {{ok, Memory}, {ok, Text}} ->
-            {ok, whittle_measure_account:make(whittle_measure_dump:parse(Text), Memory)};
+            Account = whittle_measure_account:make(whittle_measure_dump:parse(Text), Memory),
+            {ok, maps:merge(Account, Also(Text))};
         {{ok, _}, {error, _}} -> {error, {no_dump, Own}};
         {{error, Reason}, _} -> {error, {account, Pid, Reason}}
+    end.
+
+%% Each thread stops when it runs next, so on a busy machine some still run after the signal. The
+%% kernel does not tell the stack pointer of a thread that runs.
+stopped(Pid, Until) ->
+    case lists:any(fun runs/1, filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/stat"])))
+        andalso erlang:monotonic_time(millisecond) < Until of
+        false -> ok;
+        true ->
+            receive after 1 -> ok end,
+            stopped(Pid, Until)
+    end.
+
+%% The state follows the name of the thread, which is in parentheses (proc(5)).
+runs(File) ->
+    case file:read_file(File) of
+        {ok, Text} ->
+            <<" ", State, _/binary>> = lists:last(binary:split(Text, <<")">>, [global])),
+            not lists:member(State, "TtZX");
+        {error, _} -> false
     end.
 
 %% The file may be a dump of an earlier run. A device such as /dev/null stays.
@@ -88,20 +120,27 @@ directory(Pid) ->
         {error, _} -> filename:absname("")
     end.
 
+%% @doc Sends a signal to a process. The name has no `SIG'.
+-spec signal(string(), pos_integer()) -> ok.
 signal(Name, Pid) ->
     _ = os:cmd(io_lib:format("kill -s ~s ~b", [Name, Pid])),
     ok.
 
-%% The VM ends when its dump is complete. A program around the VM may go on.
-wait(Started, Pid, Limit, Until) ->
+%% @doc Waits until a process of a program has ended, or until the milliseconds are over. A program
+%% around the VM may go on.
+-spec wait(whittle_program:started(), pos_integer(), pos_integer()) -> ok | timeout.
+wait(Started, Pid, Milliseconds) ->
+    ended(Started, Pid, erlang:monotonic_time(millisecond) + Milliseconds).
+
+ended(Started, Pid, Until) ->
     Left = Until - erlang:monotonic_time(millisecond),
     case filelib:is_dir(filename:join("/proc", integer_to_list(Pid))) of
         false -> ok;
-        true when Left =< 0 -> {error, {slow_dump, Pid, Limit}};
+        true when Left =< 0 -> timeout;
         true ->
             case whittle_program:next(Started, min(Left, ?WAIT_MS)) of
                 {ended, _} -> ok;
-                _ -> wait(Started, Pid, Limit, Until)
+                _ -> ended(Started, Pid, Until)
             end
     end.
 

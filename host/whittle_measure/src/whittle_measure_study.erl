@@ -214,9 +214,11 @@ format_error({no_study, Name, Known}) ->
     io_lib:format("there is no study ~ts; the studies are ~ts; a file of your own needs a slash in "
                   "its path, or the extension .study", [Name, lists:join(", ", Known)]);
 format_error({unreadable, File, Reason}) when is_atom(Reason) ->
-    [File, ": ", file:format_error(Reason)];
+    [File, $\s, whittle_file:format_error(Reason), ": name a study or its file"];
 format_error({unreadable, File, Line}) -> [File, ": ", Line];
 format_error({wrong, File, Line}) -> [File, ": ", Line];
+format_error({no_factor, Name, []}) ->
+    ["--only: the study has no factors, so it has no ", Name, ": leave out --only"];
 format_error({no_factor, Name, Known}) ->
     io_lib:format("--only: the study has no factor ~ts; its factors are ~ts", [Name, names(Known)]);
 format_error({no_level, Factor, Level, Known}) ->

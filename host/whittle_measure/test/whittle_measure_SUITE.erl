@@ -6,14 +6,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
-         checked_before_builds/1, failing/1, all_fail/1, recording_whole/1, no_program/1, bad_studies/1, shipped/1,
-         compared/1, page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         checked_before_builds/1, failing/1, all_fail/1, recording_whole/1, no_program/1,
+         bad_studies/1, shipped/1, compared/1, page/1, titles/1, references/1, full_disk/1,
+         every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
      checked_before_builds, failing, all_fail, recording_whole, no_program, bad_studies, shipped,
-     compared, page,
-     titles, references, full_disk, every_error_is_one_line].
+     compared, page, titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -61,6 +61,8 @@ only(Config) ->
                  Rows),
     ?assertMatch({error, {no_factor, "colour", [size]}},
                  whittle_measure:study(file(#{}, Config), [{"colour", "red"}])),
+    ?assertEqual("--only: the study has no factors, so it has no x: leave out --only",
+                 lists:flatten(whittle_measure:format_error({no_factor, "x", []}))),
     ?assertMatch({error, {no_level, size, "red", [small, medium, large]}},
                  whittle_measure:study(file(#{}, Config), [{"size", "red"}])).
 

@@ -7,7 +7,6 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, own_dump/1, not_counted/1,
          pauses/1, no_pauses/1, damaged_counts/1, one_program/1, counter_alone/1, full_disk/1,
-        
          refused_before_builds/1, wrong_lines/1, flags_before_extra/1, buckets/1, percentiles/1]).
 
 all() ->
@@ -60,7 +59,7 @@ slow_dump(Config) ->
     {ok, Started} = whittle_program:start(
                       "/bin/sh", ["-c", "trap '' USR1; echo ready; exec tail -f /dev/null"], #{}),
     {output, _} = whittle_program:next(Started, infinity),
-    {error, Reason} = whittle_measure_snapshot:take(Started, Dump, 100),
+    {error, Reason} = whittle_measure_snapshot:take(Started, Dump, fun(_) -> #{} end, 100),
     ok = whittle_program:stop(Started),
     Pid = whittle_program:pid(Started),
     ?assertEqual({slow_dump, Pid, 100}, Reason),

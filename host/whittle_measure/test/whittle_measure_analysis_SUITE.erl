@@ -4,12 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([ratios/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1, noise/1,
-         more_is_better/1, exact/1, beyond_all_numbers/1]).
+-export([ratios/1, uncertain/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1,
+         noise/1, more_is_better/1, exact/1, beyond_all_numbers/1]).
 
 all() ->
-    [ratios, effects, interaction, failed_runs, one_block, warm_up, noise, more_is_better, exact,
-     beyond_all_numbers].
+    [ratios, uncertain, effects, interaction, failed_runs, one_block, warm_up, noise,
+     more_is_better, exact, beyond_all_numbers].
 
 %% Blocks differ by far more than the cells, and the ratios are found all the same.
 ratios(_) ->
@@ -22,6 +22,18 @@ ratios(_) ->
     %% The other factor has no effect, and the row says how large one would have to be.
     [#{ratio := #{verdict := none, detectable := Detectable}} | _] = of_b(two, Rows),
     ?assert(Detectable > 1.0 andalso Detectable < 1.1).
+
+%% The interval excludes 1, and the corrected test does not show a difference.
+uncertain(_) ->
+    Verdict = fun(Interval) ->
+                      lists:flatten(whittle_measure_table:verdict(
+                                      #{median => 0.5, interval => Interval, n => 3,
+                                        verdict => none, detectable => 20.0}))
+              end,
+    ?assertEqual("a difference, but not a certain one: run more blocks", Verdict({0.4, 0.6})),
+    ?assertEqual("a difference, but not a certain one: run more blocks", Verdict({1.4, 1.6})),
+    ?assertEqual("no difference; this run could not have detected a factor of 10",
+                 Verdict({0.4, 1.1})).
 
 effects(_) ->
     #{effects := Effects} = result(#{}, samples(12, fun(_, Level) -> level(Level, 1.0, 0.8) end)),

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([own/1, kinds/1, stack_below_others/1, no_process/1]).
+-export([own/1, kinds/1, stack_below_others/1, emulated/1, no_process/1]).
 
-all() -> [own, kinds, stack_below_others, no_process].
+all() -> [own, kinds, stack_below_others, emulated, no_process].
 
 %% The groups of this VM add up to what the kernel says in smaps_rollup.
 own(_) ->
@@ -49,6 +49,24 @@ stack_below_others(_) ->
     %% Without a mapping above it, the whole mapping is the stack.
     ?assertEqual(#{stacks => sizes(128, 60), anonymous => sizes(0, 0)},
                  groups(Mapping, [16#1001F010])).
+
+%% Below the file of an emulator lies the emulated program; the rest is the emulator's. Without such
+%% a file, all mappings count.
+emulated(_) ->
+    Text = iolist_to_binary(
+             ["00011000-00012000 r--p 00000000 fe:00 5 /out/vm\nRss: 4 kB\nPss: 2 kB\n"
+              "Anonymous: 0 kB\n40002000-40003000 rw-p 00000000 00:00 0\nRss: 3 kB\nPss: 3 kB\n"
+              "Anonymous: 3 kB\nVmFlags: rd\n",
+              "564970e32000-564970e33000 r--p 00000000 fe:00 6 /usr/bin/qemu-arm\nRss: 4 kB\n"]),
+    Found = fun(Emulator) ->
+                    [{Path, Rss div 1024, Pss div 1024, Anonymous div 1024}
+                     || #{path := Path, rss := Rss, pss := Pss, anonymous := Anonymous}
+                            <- whittle_measure_mappings:parse(Text, Emulator)]
+            end,
+    Program = [{<<"/out/vm">>, 4, 2, 0}, {<<>>, 3, 3, 3}],
+    ?assertEqual(Program, Found(<<"/usr/bin/qemu-arm">>)),
+    ?assertEqual(Program ++ [{<<"/usr/bin/qemu-arm">>, 4, 0, 0}], Found(none)),
+    ?assertEqual(Found(none), Found(<<"/out/vm">>)).
 
 no_process(_) ->
     ?assertEqual({error, enoent}, whittle_measure_kernel:read(4_194_305)).

@@ -6,13 +6,13 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([objects/1, nothing_before/1, same/1, bytes/1, parts/1, times/1, faster/1, noisy/1,
-         other_machine/1, other_compiler/1, other_target/1, failed_check/1, failed_runs/1, which_subject/1,
-         store/1, resume/1, damaged/1, no_store/1, one_line/1]).
+         other_machine/1, other_compiler/1, other_target/1, failed_check/1, failed_runs/1,
+         which_subject/1, store/1, resume/1, damaged/1, no_store/1, one_line/1]).
 
 all() ->
     [objects, nothing_before, same, bytes, parts, times, faster, noisy, other_machine,
-     other_compiler, other_target, failed_check, failed_runs, which_subject, store, resume, damaged, no_store,
-     one_line].
+     other_compiler, other_target, failed_check, failed_runs, which_subject, store, resume,
+     damaged, no_store, one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "otp runs", atom_to_list(Case)]),

@@ -13,6 +13,9 @@
 
 -export_type([error/0]).
 
+%% The longest name in bytes that the file systems of Linux accept.
+-define(LONGEST_NAME, 255).
+
 -type error() :: {is_directory, file:filename_all()}
                | {not_a_file, file:filename_all()}        % a device, a pipe
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
@@ -104,6 +107,14 @@ write_dir(Out, Files, Older) ->
 %% Internal
 
 check_parent(Out) ->
+    case name_bytes(filename:basename(Out)) of
+        Bytes when Bytes > ?LONGEST_NAME -> {error, {cannot_write, {Out, enametoolong}}};
+        _ -> check_directory(Out)
+    end.
+
+name_bytes(Name) -> byte_size(unicode:characters_to_binary(Name)).
+
+check_directory(Out) ->
     Parent = filename:dirname(Out),
     case file:read_file_info(Parent) of
         {ok, #file_info{type = directory, access = Access}}
@@ -128,8 +139,15 @@ in_place(Out, Write) ->
         whittle_unfinished:done(Place)
     end.
 
+%% A long name of the output leaves no room for the additions, so its hash stands for it.
 beside(Out, Suffix) ->
-    filename:join(filename:dirname(Out), [".", filename:basename(Out), ".", os:getpid(), Suffix]).
+    Base = filename:basename(Out),
+    Own = [".", os:getpid(), Suffix],
+    Shown = case name_bytes([".", Base, Own]) > ?LONGEST_NAME of
+                true -> integer_to_list(erlang:phash2(Base));
+                false -> Base
+            end,
+    filename:join(filename:dirname(Out), [".", Shown, Own]).
 
 %% Replaces the older output. A rename cannot replace a directory that is not empty. So the older
 %% directory is moved aside first, and it comes back if the new one cannot take its place.

@@ -55,18 +55,26 @@ parse([Line | Lines], Number, Acc) ->
     case string:lexemes(Line, " \t\r") of
         [] -> parse(Lines, Number + 1, Acc);
         ["#" ++ _ | _] -> parse(Lines, Number + 1, Acc);
-        [Patch, Releases] ->
-            parse(Lines, Number + 1, [{Patch, string:lexemes(Releases, ",")} | Acc]);
+        [Patch, List] ->
+            Releases = string:lexemes(List, ","),
+            case lists:all(fun is_release/1, Releases) of
+                true -> parse(Lines, Number + 1, [{Patch, Releases} | Acc]);
+                false -> {error, Number}
+            end;
         _ -> {error, Number}
     end.
+
+is_release(Word) -> lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Word).
 
 %% @doc Returns the release whose patches another release gets. It is the release itself if it is
 %% known, or if all known releases are newer.
 -spec nearest(string(), [string()]) -> string().
 nearest(Release, Known) ->
     Number = list_to_integer(Release),
-    Older = [N || K <- Known, N <- [list_to_integer(K)], N =< Number],
-    integer_to_list(lists:max([N || N <- Older] ++ [Number || Older =:= []])).
+    case [N || K <- Known, N <- [list_to_integer(K)], N =< Number] of
+        [] -> Release;
+        Older -> integer_to_list(lists:max(Older))
+    end.
 
 %% @doc Tries all patches for a release on a tarball of its source, and lists the places to which
 %% they do not apply. It unpacks only the files that the patches change.
@@ -74,22 +82,32 @@ nearest(Release, Known) ->
           {ok, [misfit()]} | {error, whittle_runtime:reason()}.
 unfit(Dir, #{release := Release, top := Top}, Tarball) ->
     whittle_work:steps(
-      [fun(_) -> for(Dir, Release) end,
+      [fun(_) -> tool() end,
+       fun(_) -> for(Dir, Release) end,
        fun(Patches) -> read_all([Patch || {Patch, _} <- Patches], Dir, []) end,
        fun(Read) ->
                case whittle_unfinished:make_directory("whittle-patches") of
                    {ok, Tree} ->
                        Files = lists:usort(lists:append([Files || {_, Files} <- Read])),
-                       ok = whittle_source_archive:extract(
-                              Tarball, [filename:join(Top, File) || File <- Files], Tree),
-                       Found = lists:append([misfits(Patch, Changed, Dir, Tree)
-                                             || {Patch, Changed} <- Read]),
+                       Extracted = whittle_source_archive:extract(
+                                     Tarball, [filename:join(Top, File) || File <- Files], Tree),
+                       Tried = case Extracted of
+                                   ok -> {ok, lists:append([misfits(Patch, Changed, Dir, Tree)
+                                                            || {Patch, Changed} <- Read])};
+                                   {error, _} = Error -> Error
+                               end,
                        ok = whittle_unfinished:remove_directory(Tree),
-                       {ok, Found};
+                       Tried;
                    {error, {Base, Reason}} ->
                        {error, whittle_cache_dir:unwritten(Reason, Base)}
                end
        end]).
+
+tool() ->
+    case os:find_executable("patch") of
+        false -> {error, {no_tool, #{tool => "patch", package => "patch"}}};
+        Path -> {ok, Path}
+    end.
 
 read_all([], _, Read) -> {ok, lists:reverse(Read)};
 read_all([Patch | Patches], Dir, Read) ->
@@ -119,8 +137,7 @@ misfits(Patch, Changed, Dir, Tree) ->
                     case {hunks(Output), Missing} of
                         {[], []} -> [{lists:flatten(lists:join(", ", Changed)), last_line(Output)}];
                         {Found, _} -> Found
-                    end;
-                {error, not_found} -> [{Patch, "there is no program patch on the PATH"}]
+                    end
             end,
     [#{patch => Patch, file => File, why => "the source lacks this file"} || File <- Missing]
         ++ [#{patch => Patch, file => File, why => Why} || {File, Why} <- Hunks].

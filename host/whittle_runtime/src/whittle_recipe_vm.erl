@@ -15,7 +15,13 @@
 -import(whittle_toolchain, [tools/2, cflags/2, lto/1, cxx_masks/1, kernel_headers/2, page_size/1,
                             words/1]).
 
--export([erts/4, link/4, separate/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
+-export([erts/4, link/4, separate/0, profiled/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
+
+-export_type([how/0]).
+
+%% How the compiler optimizes: the flavor; one level for every file, or the flavor's own levels; and
+%% the profile (a file name below native/profiles) by which it chooses hot code.
+-type how() :: {size | speed, mix | whittle_runtime:level(), none | string()}.
 
 %% OTP's programs inside the executable. The main() of each becomes NAME_main(), and the linker
 %% sees no other symbol of it. Those of os_mon have 3.4 KB.
@@ -50,6 +56,19 @@
 -define(HOT, ["beam_emu", "erl_gc", "erl_bits", "erl_db_hash", "erl_message",
               "emu_load", "beam_load", "beam_file", "beam_transform_helpers", "utils", "copy"]).
 
+%% The objects that a profile describes: those that execute most of the code, and the loader's. The
+%% compiler makes only those parts of them fast which the profile has seen.
+-define(PROFILED, ["beam_emu", "copy", "erl_alloc_util", "erl_bits", "erl_db_hash", "erl_gc",
+                   "erl_map", "erl_message", "erl_proc_sig_queue", "erl_process", "utils",
+                   "emu_load", "beam_load", "beam_file", "beam_transform_helpers"]).
+
+%% A function that has changed since the training does without its profile, and the log says so.
+-define(USE, "-fprofile-use -fprofile-correction -Wno-error=coverage-mismatch").
+%% Code is hot if it belongs to the most executed blocks that together had 90 % of all executions.
+%% gcc's own 99 % gives 22 kB more and no speed (docs/runtime-size.md).
+-define(LINK_USE, "-fprofile-use --param=hot-bb-count-ws-permille=900").
+-define(RECORD, "-fprofile-generate -fprofile-update=prefer-atomic").
+
 %% Search the kernel's headers after the compiler's own, so that they hide none of the C
 %% library's.
 -define(KERNEL_HEADERS, "-idirafter $WORK/kernel").
@@ -68,15 +87,26 @@ has_zstd(Release) ->
 -spec separate() -> [string()].
 separate() -> [Name || {Name, _} <- ?SEPARATE].
 
+%% @doc Lists the objects of ERTS that a profile describes.
+-spec profiled() -> [string()].
+profiled() -> ?PROFILED.
+
 %% @doc Returns the recipe of ERTS as libraries.
 %%
-%% Variables: SOURCE; PATCHES, the directory of Patches, which are file names;
-%% TERMINFO_LIB, the artifact of {@link whittle_recipe_lib:terminfo/3}.
--spec erts(whittle_target:target(), size | speed, whittle_source:source(),
-           [string()]) -> whittle_recipe:recipe().
-erts(Target, Flavor, Source, Patches) ->
+%% Variables: SOURCE; PATCHES, the directory of Patches, which are file names; PROFILES, the
+%% directory of the profile; TERMINFO_LIB, the artifact of {@link whittle_recipe_lib:terminfo/3}.
+-spec erts(whittle_target:target(), how(), whittle_source:source(), [string()]) ->
+          whittle_recipe:recipe().
+erts(Target, {Flavor, Level, Profile}, Source, Patches) ->
     #{triple := Triple, configure := Extra, ar := Ar} = Target,
     Top = "export ERL_TOP=\"$WORK/src\"",
+    [#{name => "profile " ++ Profile, seconds => 1, lines => 5,
+       script => ["mkdir profile",
+                  "tar -C profile -xf \"$PROFILES/" ++ Profile ++ "\"",
+                  "for object in" ++ words(?PROFILED) ++ "; do test -s \"profile/$object.gcda\" ||"
+                  " { echo \"there are no counts of $object\"; exit 1; }; done"]}
+     || Profile =/= none]
+        ++
     [#{name => "unpack", seconds => 12, lines => 40,
        script => whittle_source:unpack(Source)}
      | [#{name => "patch " ++ Patch, seconds => 1, lines => 5,
@@ -95,7 +125,7 @@ erts(Target, Flavor, Source, Patches) ->
            %% Do not configure lib/: the recipe builds nothing there.
            ["rm -f src/lib/*/configure"] ++ kernel_headers(Target, ?KERNEL) ++ ["cd src", Top]
            ++ tools(Target, ["-ffile-prefix-map=$WORK=.", "-I$WORK/terminfo/include",
-                             ?KERNEL_HEADERS | cflags(Target, level(Target, Flavor))]
+                             ?KERNEL_HEADERS | cflags(Target, level(Level, Flavor))]
                     ++ lto(Flavor))
            ++ ["export CXXFLAGS=\"$CXXFLAGS" ++ cxx_masks(Target) ++ "\"" || Flavor =:= speed]
            ++ ["cp -R \"$TERMINFO_LIB\" \"$WORK/terminfo\"",
@@ -110,11 +140,8 @@ erts(Target, Flavor, Source, Patches) ->
                " --disable-dynamic-ssl-lib --disable-sctp"
                " --enable-deterministic-build"
                ++ words(Extra)]
-           ++ ["for object in" ++ words(?HOT) ++ "; do"
-               " printf '$(OBJDIR)/%s.o: CFLAGS += -O2\\n' \"$object\";"
-               " done >> \"erts/emulator/" ++ Triple ++ "/Makefile\""
-               || not is_map_key(optimize, Target)]},
-     #{name => "compile", seconds => 90, lines => 330,
+           ++ hot(Level, Profile, Triple)},
+     #{name => compiling(Flavor, Level, Profile), seconds => 90, lines => 330,
        script =>
            ["cd src", Top,
             "make -j\"$JOBS\" -C erts/emulator -f " ++ Triple ++ "/Makefile TYPE=opt FLAVOR="
@@ -134,8 +161,11 @@ erts(Target, Flavor, Source, Patches) ->
             "  mkdir -p \"$OUT/lib/$application\"",
             "  cp -R \"src/lib/$application/c_src\" \"$OUT/lib/$application\"",
             "done",
-            "find \"$OUT/erts\" -name '*.o' -delete",
-            "rm -rf \"$OUT\"/erts/test \"$OUT\"/erts/doc"
+            "find \"$OUT/erts\" -name '*.o' -delete"]
+           ++ ["find \"$OUT/erts\" -name '*.gcda' -delete" || Profile =/= none]
+           %% A program for the training.
+           ++ ["cp src/erts/emulator/test/estone_SUITE.erl \"$OUT\"" || Level =:= record]
+           ++ ["rm -rf \"$OUT\"/erts/test \"$OUT\"/erts/doc"
             " \"$OUT\"/erts/emulator/test \"$OUT\"/erts/preloaded"]}].
 
 %% @doc Returns the recipe of the executable that contains ERTS and the launcher.
@@ -144,9 +174,9 @@ erts(Target, Flavor, Source, Patches) ->
 %% sources; CXX_PARTS, the directory of the additional sources for C++; TERMINFO_LIB, OPENSSL,
 %% ZSTD and NATIVE_name, artifacts that Natives or the release need. A dynamically linked
 %% executable can load NIFs and drivers at run time; only OTP's own suites need that.
--spec link(whittle_target:target(), {string(), size | speed}, [whittle_runtime:native()],
+-spec link(whittle_target:target(), {string(), how()}, [whittle_runtime:native()],
            static | dynamic) -> whittle_recipe:recipe().
-link(Target, {Release, Flavor}, AllNatives, Linkage) ->
+link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     Cxx = Flavor =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
@@ -156,7 +186,7 @@ link(Target, {Release, Flavor}, AllNatives, Linkage) ->
               {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
               {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
     Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
-        ++ [?KERNEL_HEADERS | cflags(Target, level(Target, Flavor))],
+        ++ [?KERNEL_HEADERS | cflags(Target, level(Level, Flavor))],
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
@@ -176,7 +206,8 @@ link(Target, {Release, Flavor}, AllNatives, Linkage) ->
            ++ lists:append([native(N) || N <- Natives])
            ++ driver_table(Natives, Brought)},
      #{name => "link", seconds => 60, lines => 5,
-       script => tools(Target, Flags ++ [F ++ "=$JOBS" || F <- lto(Flavor)])
+       script => tools(Target, Flags ++ profiled(Level, Profile)
+                             ++ [F ++ "=$JOBS" || F <- lto(Flavor)])
            ++ cxx(Target, Cxx)
            ++ ["LDFLAGS=${LDFLAGS#-static}" || Linkage =:= dynamic]
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
@@ -202,7 +233,8 @@ link(Target, {Release, Flavor}, AllNatives, Linkage) ->
                   " -lerts_internal_r $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
      #{name => "strip", seconds => 1, lines => 5,
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
-                  Strip ++ " -R .comment -o \"$OUT/vm\" vm"]}].
+                  Strip ++ " -R .comment -o \"$OUT/vm\" vm"]
+           ++ ["cp \"$ERTS/estone_SUITE.erl\" \"$OUT\"" || Level =:= record]}].
 
 %% @doc Tells whether a VM with these natives contains OpenSSL's libcrypto.
 -spec needs_openssl([atom()], [whittle_runtime:native()]) -> boolean().
@@ -216,8 +248,41 @@ needs_ssl(Brought) ->
     lists:any(fun(#{libs := Libs}) -> lists:member(ssl, Libs) end, Brought).
 
 %% One level for all files of ERTS, or the flavor's own mix.
-level(#{optimize := Level}, _) -> Level;
-level(_, Flavor) -> Flavor.
+level(Level, Flavor) ->
+    case is_mix(Level) of
+        true -> Flavor;
+        false -> Level
+    end.
+
+is_mix(Level) -> lists:member(Level, [mix, unprofiled, record]).
+
+%% Returns the lines that give the hot objects flags of their own. The level comes last in its line:
+%% ERTS's makefile replaces -O2 between two spaces by -O3.
+hot(record, _, Triple) ->
+    [flags(?PROFILED, ?RECORD " ", Triple)];
+hot(Level, none, Triple) ->
+    [flags(?HOT, "", Triple) || is_mix(Level)];
+hot(_, _Profile, Triple) ->
+    Objects = "\"erts/emulator/obj/" ++ Triple ++ "/opt/emu\"",
+    %% The compiler looks for a profile beside the object.
+    [flags(?PROFILED, ?USE " ", Triple),
+     "mkdir -p " ++ Objects,
+     "cp \"$WORK\"/profile/*.gcda " ++ Objects].
+
+flags(Objects, Flags, Triple) ->
+    "for object in" ++ words(Objects) ++ "; do"
+        " printf '$(OBJDIR)/%s.o: CFLAGS += " ++ Flags ++ "-O2\\n' \"$object\";"
+        " done >> \"erts/emulator/" ++ Triple ++ "/Makefile\"".
+
+%% The name of the step tells the log which profile the compiler used. It is not part of a key.
+compiling(_, _, Profile) when Profile =/= none -> "compile with profile " ++ Profile;
+compiling(size, mix, none) -> "compile (no profile fits)";
+compiling(_, _, none) -> "compile".
+
+%% The link generates the code, so it needs the profile's flags too.
+profiled(record, _) -> ["-fprofile-generate"];
+profiled(_, none) -> [];
+profiled(_, _) -> [?LINK_USE].
 
 linkage(static) -> "-static";
 linkage(dynamic) -> "-rdynamic".

@@ -13,11 +13,9 @@
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1]).
 %% Sources
--export([given/2, patches_apply/2, source/2]).
+-export([given/2, patches_apply/2, source/2, source_file/3]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
-%% The sources
--export([source_file/3]).
 
 -export_type([given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
               component/0, progress/0, reason/0]).
@@ -27,13 +25,15 @@
           otp := string(),              % an OTP release: "29"
           flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
-          optimize => mix | level(),    % default: mix, the flavor's own levels
+          optimize => mix | level(),    % default: mix, the flavor's own levels and profile
           linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
 
-%% The compiler's level of optimization (`-O2' and so on) for all files of ERTS and the launcher. It
-%% is for measurements: the mix of a flavor is smaller or faster.
--type level() :: o2 | o3 | os | oz.
+%% How the compiler optimizes ERTS, the launcher and OTP's NIFs, at compilation and at the link. It
+%% is for measurements: the mix of a flavor is smaller or faster. `o2', `o3', `os' and `oz' are one
+%% level for all these files. `unprofiled' is the mix without a profile. The VM of `record' writes a
+%% profile (tools/profile). docs/runtime.md has the details.
+-type level() :: o2 | o3 | os | oz | unprofiled | record.
 
 -type options() ::
         #{cache => file:filename(),     % default: see whittle_cache_dir:root/1

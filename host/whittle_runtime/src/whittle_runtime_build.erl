@@ -12,7 +12,7 @@
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
 %% The levels of optimization. `mix' is the flavor's own.
--define(LEVELS, [mix, o2, o3, os, oz]).
+-define(LEVELS, [mix, o2, o3, os, oz, unprofiled, record]).
 %% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").
 
@@ -107,16 +107,34 @@ runtime(Spec0, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
     steps([fun(_) -> target(Spec, Options) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
-           fun(Target) -> libraries(Target, Spec, Options) end,
-           fun({Target, Parts}) -> linked(Target, Spec, Parts, Options) end]).
+           fun(Target) -> how(Target, Spec, Options) end,
+           fun({Target, How}) -> libraries(Target, How, Spec, Options) end,
+           fun({Target, How, Parts}) -> linked(Target, How, Spec, Parts, Options) end]).
+
+%% Chooses the profile of a flavor's own mix.
+how(Target, #{otp := Release, flavor := Flavor} = Spec, Options) ->
+    Level = level(Spec),
+    Found = case {Flavor, Level} of
+                {size, mix} -> whittle_profile:for(profiles(Options), Release, Target);
+                _ -> {ok, none}
+            end,
+    case Found of
+        {ok, Profile} -> {ok, {Target, {Flavor, Level, Profile}}};
+        Error -> Error
+    end.
+
+name(none) -> none;
+name({Profile, _Digest}) -> Profile.
+
+profiles(Options) -> filename:join(native(Options), "profiles").
 
 target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} = Spec, Options) ->
-    Level = maps:get(optimize, Spec, mix),
     steps([fun(_) -> whittle_source:supported(erlang, Release, Options) end,
-           fun(_) -> is_level(Level) end,
+           fun(_) -> is_level(level(Spec)) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavor, Release, Natives) end,
-           fun(Target) -> {ok, whittle_target:optimized(Target, Level)} end]).
+           fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
+
+level(Spec) -> maps:get(optimize, Spec, mix).
 
 is_level(Level) ->
     case lists:member(Level, ?LEVELS) of
@@ -154,7 +172,7 @@ fits(#{name := For, cxx := Cxx}, #{name := Name, archives := Archives} = Native)
 %%% The libraries of a runtime. Each is an artifact: soft_float, libc, terminfo, erts, crypto,
 %%% zstd. A library comes before the libraries that use it.
 
-libraries(Target, #{otp := Release, flavor := Flavor, natives := Natives}, Options) ->
+libraries(Target, How, #{otp := Release, flavor := Flavor, natives := Natives}, Options) ->
     #{libc := Libc, soft_float := SoftFloat} = Target,
     {OfOtp, Brought} = lists:partition(fun is_atom/1, Natives),
     Wanted = [{soft_float, gcc, newest(gcc)} || SoftFloat =/= ""]
@@ -163,10 +181,9 @@ libraries(Target, #{otp := Release, flavor := Flavor, natives := Natives}, Optio
         ++ [{openssl(Brought), openssl, ?OPENSSL}
             || whittle_recipe_vm:needs_openssl(OfOtp, Brought)]
         ++ [{zstd, erlang, newest(erlang)} || not whittle_recipe_vm:has_zstd(Release)],
-    steps([fun(_) -> libraries(Wanted, Target, Flavor, #{}, Options) end,
-           fun({_, Parts}) ->
-                   brought(Brought, Target, Flavor, Parts, Options)
-           end]).
+    steps([fun(_) -> libraries(Wanted, Target, How, #{}, Options) end,
+           fun(Parts) -> brought(Brought, Target, Flavor, Parts, Options) end,
+           fun(Parts) -> {ok, {Target, How, Parts}} end]).
 
 %% The VM contains one libcrypto. It comes with libssl if a native needs that.
 openssl(Brought) ->
@@ -187,8 +204,8 @@ check_name(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
     end.
 
 %% Builds the natives of the applications.
-brought([], Target, _Flavor, Parts, _Options) ->
-    {ok, {Target, Parts}};
+brought([], _Target, _Flavor, Parts, _Options) ->
+    {ok, Parts};
 brought([#{name := Name} = Native | Natives], Target, Flavor, Parts, Options) ->
     #{erts := #{dir := Erts, id := Id, vsn := Vsn}} = Parts,
     #{name := For, identify := Identify} = Target,
@@ -228,19 +245,21 @@ native_files(For, #{files := Files} = Native) ->
 newest(Component) ->
     hd(whittle_source:releases(Component)).
 
-libraries([], Target, _Flavor, Parts, _Options) ->
-    {ok, {Target, Parts}};
-libraries([{Part, Component, Release} | Wanted], Target, Flavor, Parts, Options) ->
+libraries([], _Target, _How, Parts, _Options) ->
+    {ok, Parts};
+libraries([{Part, Component, Release} | Wanted], Target, {Flavor, _, _} = How, Parts, Options) ->
     %% The user's tarball is for the release of the VM, not for zstd's source.
     Sources = case Part of
                   zstd -> maps:remove(sha256, Options#{source => none});
                   _ -> Options
               end,
     case steps([fun(_) -> whittle_source:find(Component, Release, Sources) end,
-                fun(Source) -> library(Part, Source, Target, Flavor, Parts, Options) end]) of
+                fun(Source) when Part =:= erts -> erts(Source, Target, How, Parts, Options);
+                   (Source) -> library(Part, Source, Target, Flavor, Parts, Options)
+                end]) of
         {ok, Built} ->
             Key = case Part of ssl -> crypto; _ -> Part end,
-            libraries(Wanted, Target, Flavor, Parts#{Key => Built}, Options);
+            libraries(Wanted, Target, How, Parts#{Key => Built}, Options);
         Error ->
             Error
     end.
@@ -255,23 +274,6 @@ library(libc, Source = #{vsn := Vsn}, Target, Flavor, Parts, Options) ->
             recipe => whittle_recipe_lib:libc(Target, Source),
             source => Source, inputs => #{}, variables => []},
           Target, Flavor, Parts, Options);
-library(erts, Source = #{release := Release, vsn := Vsn}, Target, Flavor, Parts, Options) ->
-    #{terminfo := #{dir := Terminfo, id := TerminfoId}} = Parts,
-    Patches = filename:join(native(Options), "patches"),
-    case whittle_patches:for(Patches, Release) of
-        {ok, Fitting} ->
-            Recipe = whittle_recipe_vm:erts(Target, Flavor, Source,
-                                          [P || {P, _} <- Fitting]),
-            Built = built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
-                            level => level(Target),
-                            recipe => Recipe, source => Source,
-                            inputs => #{patches => Fitting, terminfo => TerminfoId},
-                            variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]},
-                          Target, Flavor, Parts, Options),
-            patch_error(Built, Vsn);
-        Error ->
-            Error
-    end;
 library(terminfo, Source = #{vsn := Vsn}, Target, Flavor, Parts, Options) ->
     built(#{name => "terminfo", part => "ncurses " ++ Vsn,
             recipe => whittle_recipe_lib:terminfo(Target, Flavor, Source),
@@ -293,10 +295,34 @@ library(zstd, Source, Target, Flavor, Parts, Options) ->
             source => Source, inputs => #{}, variables => []},
           Target, Flavor, Parts, Options).
 
-%% Gives a patch that does not apply an error of its own.
-patch_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
+erts(#{release := Release, vsn := Vsn} = Source, Target, {Flavor, Level, Profile}, Parts,
+     Options) ->
+    #{terminfo := #{dir := Terminfo, id := TerminfoId}} = Parts,
+    Patches = filename:join(native(Options), "patches"),
+    case whittle_patches:for(Patches, Release) of
+        {ok, Fitting} ->
+            Recipe = whittle_recipe_vm:erts(Target, {Flavor, Level, name(Profile)}, Source,
+                                            [P || {P, _} <- Fitting]),
+            Built = built(#{name => "erts-" ++ Release, part => "ERTS of OTP " ++ Vsn,
+                            level => named(Level),
+                            recipe => Recipe, source => Source,
+                            inputs => maps:merge(#{patches => Fitting, terminfo => TerminfoId},
+                                                 maps:from_list([{profile, Profile}
+                                                                 || Profile =/= none])),
+                            variables => [{"PATCHES", Patches}, {"TERMINFO_LIB", Terminfo}]
+                                ++ [{"PROFILES", profiles(Options)} || Profile =/= none]},
+                          Target, Flavor, Parts, Options),
+            input_error(Built, Vsn);
+        Error ->
+            Error
+    end.
+
+%% Gives a patch that does not apply, and a damaged profile, an error of its own.
+input_error({error, {step_failed, #{step := "patch " ++ Patch, log := Log, tail := Tail}}}, Vsn) ->
     {error, {bad_patch, #{patch => Patch, otp => Vsn, log => Log, tail => Tail}}};
-patch_error(Result, _) ->
+input_error({error, {step_failed, #{step := "profile " ++ Name, log := Log, tail := Tail}}}, _) ->
+    {error, {bad_profile, #{profile => Name, log => Log, tail => Tail}}};
+input_error(Result, _) ->
     Result.
 
 built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
@@ -314,8 +340,8 @@ built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inp
                describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
 %% Names the level of optimization for a person who looks into the cache, unless it is the flavor's.
-level(#{optimize := Level}) -> [atom_to_list(Level)];
-level(_) -> [].
+named(Level) when Level =:= mix; Level =:= unprofiled -> [];
+named(Level) -> [atom_to_list(Level)].
 
 %% Returns the keys of the toolchain's artifacts that the compiler uses.
 toolchain_ids(Parts) ->
@@ -327,9 +353,9 @@ toolchain_variables(Parts) ->
 
 %%% The executable
 
-linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
+linked(Target, {Flavor, Level, Profile}, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
     #{name := Name, identify := Identify} = Target,
-    #{otp := Release, flavor := Flavor, natives := Natives} = Spec,
+    #{otp := Release, natives := Natives} = Spec,
     Linkage = maps:get(linkage, Spec, static),
     Launcher = filename:join(native(Options), "launcher"),
     Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
@@ -358,13 +384,13 @@ linked(Target, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
         end,
     case build(#{name => string:join(["runtime-" ++ Release, Name,
                                       atom_to_list(Flavor)
-                                      | level(Target) ++ listed([atom_to_list(N) || N <- Names])]
+                                      | named(Level) ++ listed([atom_to_list(N) || N <- Names])]
                                      ++ [atom_to_list(Linkage) || Linkage =/= static],
                                      "-"),
                  task => "VM for " ++ Name ++ ", flavor "
-                     ++ string:join([atom_to_list(Flavor) | level(Target)], ", "),
-                 recipe => whittle_recipe_vm:link(Target, {Release, Flavor}, Natives,
-                                                Linkage),
+                     ++ string:join([atom_to_list(Flavor) | named(Level)], ", "),
+                 recipe => whittle_recipe_vm:link(Target, {Release, {Flavor, Level, name(Profile)}},
+                                                  Natives, Linkage),
                  inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
                              launcher => contents(Launcher),
                              cxx => case Flavor =:= speed

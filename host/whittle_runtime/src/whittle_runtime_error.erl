@@ -45,6 +45,7 @@
         %% Builds
       | {bad_patch, #{patch := string(), otp := string(), log := file:filename(),
                       tail := [binary()]}}
+      | {bad_profile, #{profile := string(), log := file:filename(), tail := [binary()]}}
       | {unfit_patches, #{otp := string(), patches := pos_integer(), tail := [binary()]}}
       | {bad_series, #{file := file:filename(), line := pos_integer()}}
       | {no_native, #{file := file:filename(), reason := file:posix() | badarg}}
@@ -151,6 +152,9 @@ format({cache_unwritable, #{dir := Dir, reason := Reason}}) ->
 format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
     ["the patch ", Patch, " does not apply to OTP ", Otp, " (log: ", Log, "); correct the patch, or"
      " the OTP releases that the series file gives for it"];
+format({bad_profile, #{profile := Profile, log := Log}}) ->
+    ["native/profiles/", Profile, " is damaged, or lacks the counts of an object (log: ", Log,
+     "); restore the file, or make it again with `make profile`"];
 format({unfit_patches, #{otp := Otp, patches := Count}}) ->
     [case Count of 1 -> "1 patch does"; _ -> [integer_to_list(Count), " patches do"] end,
      " not apply to OTP ", Otp, " at the places above, so nothing was built; port them in"

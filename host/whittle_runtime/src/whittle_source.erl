@@ -15,7 +15,7 @@
 -module(whittle_source).
 
 %% The table of sources
--export([releases/1, supported/2, supported/3]).
+-export([releases/1, supported/3]).
 %% A tarball that the user names
 -export([given/2]).
 %% Access to a source
@@ -44,7 +44,14 @@
 releases(Component) ->
     [R || {C, R, _} <- table(), C =:= Component].
 
-%% @doc Checks that the table has a release. Otherwise the error is `unsupported_otp'.
+%% @doc Checks that the table has a release. Otherwise the error is `unsupported_otp'. If the
+%% options name a tarball, the release can be any: {@link given/2} has checked the tarball, and
+%% {@link find/3} compares the two.
+-spec supported(component(), string(), whittle_runtime:options()) ->
+          ok | {error, whittle_runtime:reason()}.
+supported(erlang, _, #{source := File}) when File =/= none -> ok;
+supported(Component, Release, _) -> supported(Component, Release).
+
 -spec supported(component(), string()) -> ok | {error, whittle_runtime:reason()}.
 supported(Component, Release) ->
     Known = releases(Component),
@@ -52,13 +59,6 @@ supported(Component, Release) ->
         true -> ok;
         false -> {error, {unsupported_otp, #{otp => Release, known => Known}}}
     end.
-
-%% @doc Checks a release like {@link supported/2}. If the options name a tarball, the release can
-%% be any: {@link given/2} has checked the tarball, and {@link find/3} compares the two.
--spec supported(component(), string(), whittle_runtime:options()) ->
-          ok | {error, whittle_runtime:reason()}.
-supported(erlang, _, #{source := File}) when File =/= none -> ok;
-supported(Component, Release, _) -> supported(Component, Release).
 
 %% @doc Checks a tarball of OTP that the user names, before a build: first its checksum, then its
 %% members and its version.

@@ -9,6 +9,8 @@
 %% Pure function, exported for tests
 -export([member/1]).
 
+-include_lib("kernel/include/file.hrl").
+
 -export_type([described/0]).
 
 -type described() ::
@@ -27,20 +29,25 @@
 -define(MOST_BYTES, 1 bsl 32).
 -define(MOST_MEMBERS, 200_000).
 -define(LONGEST_LINE, 1 bsl 16).
+-define(LONGEST_VERSION, 1024).
 
 %% @doc Checks that a path is a file of a possible size. It does not read the file.
 -spec file(file:filename()) -> ok | {error, whittle_runtime:reason()}.
 file(File) ->
-    case {filelib:is_dir(File), file:open(File, [read, raw, binary])} of
-        {true, _} -> bad(File, "is a directory");
-        {false, {error, Reason}} -> {error, {unreadable, #{file => File, reason => Reason}}};
-        {false, {ok, Handle}} ->
-            ok = file:close(Handle),
-            case {filelib:is_regular(File), filelib:file_size(File) > ?MOST_PACKED} of
-                {false, _} -> bad(File, "is no regular file");
-                {true, true} -> bad(File, "has more than 1 GiB");
-                {true, false} -> ok
-            end
+    case file:read_file_info(File) of
+        {ok, #file_info{type = directory}} -> bad(File, "is a directory");
+        {ok, #file_info{type = regular, size = Size}} when Size > ?MOST_PACKED ->
+            bad(File, "has more than 1 GiB");
+        {ok, #file_info{type = regular}} -> readable(File);
+        {ok, _} -> bad(File, "is no regular file");
+        {error, Reason} -> {error, {unreadable, #{file => File, reason => Reason}}}
+    end.
+
+%% The open of any other type could wait forever: a FIFO waits for a writer.
+readable(File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Handle} -> file:close(Handle);
+        {error, Reason} -> {error, {unreadable, #{file => File, reason => Reason}}}
     end.
 
 %% @doc Lists a tarball and reads its version. It unpacks nothing.
@@ -53,14 +60,25 @@ read(File) ->
                         fun(Tar) -> listed(Tar, File) end,
                         fun(Top) -> version(Top, File) end]).
 
-%% @doc Unpacks some files of a tarball into a directory, without the directory at the top. The
-%% result does not say which of the files the tarball lacks.
--spec extract(file:filename(), [string()], file:filename()) -> ok.
+%% @doc Unpacks some files of a tarball into a directory, without the directory at the top. It
+%% leaves out those that the tarball lacks.
+%%
+%% Errors: `bad_archive' with the words of tar(1), for example if the disk is full.
+-spec extract(file:filename(), [string()], file:filename()) ->
+          ok | {error, whittle_runtime:reason()}.
 extract(File, Members, Dir) ->
-    _ = whittle_program:capture("tar", ["-xf", File, "-C", Dir, "--strip-components=1",
-                                        "--no-same-owner", "--no-same-permissions", "--"
-                                        | Members]),
-    ok.
+    case whittle_program:capture("tar", ["-xf", File, "-C", Dir, "--strip-components=1",
+                                         "--no-same-owner", "--no-same-permissions", "--"
+                                         | Members]) of
+        {ok, _} -> ok;
+        {error, {status, _, Output}} ->
+            Expected = "(: Not found in archive|: Exiting with failure status .*)$",
+            case [Line || Line <- string:lexemes(Output, "\n"),
+                          re:run(Line, Expected, [{capture, none}]) =:= nomatch] of
+                [] -> ok;
+                [First | _] -> bad(File, ["cannot be unpacked (", printable(First), ")"])
+            end
+    end.
 
 %% Internal functions: tar
 
@@ -79,7 +97,8 @@ listed(Tar, File) ->
     case whittle_program:start(Tar, Arguments, #{env => [{"LC_ALL", "C"}, {"TAR_OPTIONS", false}]})
     of
         {ok, Started} ->
-            Result = lines(Started, <<>>, #{members => 0, bytes => 0, top => none, said => ""}),
+            Result = lines(Started, <<>>, #{members => 0, bytes => 0, top => none, links => #{},
+                                            said => ""}),
             ok = whittle_program:stop(Started),
             case Result of
                 {ok, #{top := Top}} when Top =/= none -> {ok, Top};
@@ -111,18 +130,24 @@ lines(Started, Before, Seen) ->
     end.
 
 seen([], Seen) -> {ok, Seen};
-seen([Line | Lines], #{members := Members, bytes := Bytes, top := Top} = Seen) ->
+seen([Line | Lines], #{members := Members, bytes := Bytes} = Seen) ->
     case member(Line) of
         {ok, #{size := Size} = Member} ->
-            case placed(Member, Top) of
-                {ok, _} when Members >= ?MOST_MEMBERS ->
+            case placed(Member, Seen) of
+                {ok, _, _} when Members >= ?MOST_MEMBERS ->
                     {error, io_lib:format("has more than ~b members", [?MOST_MEMBERS])};
-                {ok, _} when Bytes + Size > ?MOST_BYTES ->
+                {ok, _, _} when Bytes + Size > ?MOST_BYTES ->
                     {error, "has more than 4 GiB when it is unpacked"};
-                {ok, Same} ->
-                    seen(Lines, Seen#{members := Members + 1, bytes := Bytes + Size, top := Same});
+                {ok, [_, "OTP_VERSION"], _} when Size > ?LONGEST_VERSION ->
+                    {error, "has a file OTP_VERSION that holds no version of OTP"};
+                {ok, [First | _], Links} ->
+                    seen(Lines, Seen#{members := Members + 1, bytes := Bytes + Size, top := First,
+                                      links := Links});
                 {error, _} = Error -> Error
             end;
+        unknown ->
+            {error, ["contains a member that cannot be checked: ",
+                     string:slice(printable(Line), 0, 120)]};
         none ->
             %% tar's own words, or those of the program that decompresses.
             Said = case Seen of
@@ -134,21 +159,29 @@ seen([Line | Lines], #{members := Members, bytes := Bytes, top := Top} = Seen) -
 
 printable(Bytes) -> lists:flatten(whittle_file_name:printable(Bytes)).
 
-%% @doc Reads a line of `tar --list --verbose --quoting-style=c'.
--spec member(binary()) -> {ok, member()} | none.
+%% @doc Reads a line of `tar --list --verbose --quoting-style=c'. The result is `unknown' for a
+%% member that this function cannot read, and `none' for a message of tar. For a time that is no
+%% date, tar prints one number.
+-spec member(binary()) -> {ok, member()} | unknown | none.
 member(Line) ->
     Quoted = "\"((?:[^\"\\\\]|\\\\.)*)\"",
-    Pattern = "^([-a-zA-Z])[-rwxsStT]{9}\\S? +\\S+ +(\\d+)(?:,\\d+)? \\S+ \\S+ " ++ Quoted
-        ++ "(?: (?:->|link to) " ++ Quoted ++ ")?",
+    Mode = "^([-a-zA-Z])[-rwxsStT]{9}",
+    Pattern = Mode ++ "\\S? +\\S+ +(\\d+)(?:,\\d+)? [^\\s\"]+(?: [^\\s\"]+)? " ++ Quoted
+        ++ "(?: (?:->|link to) " ++ Quoted ++ ")?$",
     case re:run(Line, Pattern, [{capture, all_but_first, list}]) of
         {match, [[Type], Size, Name | Link]} ->
             {ok, maps:merge(#{type => Type, size => list_to_integer(Size), name => Name},
                             maps:from_list([{link, To} || To <- Link]))};
-        nomatch -> none
+        nomatch ->
+            case re:run(Line, Mode, [{capture, none}]) of
+                match -> unknown;
+                nomatch -> none
+            end
     end.
 
-%% All members lie in one directory, and no name or link leads out of it.
-placed(#{type := Type, name := Name} = Member, Top) ->
+%% All members lie in one directory, and no name or link leads out of it. No member lies below a
+%% link, so each path is what it seems to be. Returns the parts of the name and all links so far.
+placed(#{type := Type, name := Name} = Member, #{top := Top, links := Links}) ->
     [First | Below] = Parts = string:split(string:trim(Name, trailing, "/"), "/", all),
     Leads = leads(Member, Parts),
     if
@@ -169,23 +202,39 @@ placed(#{type := Type, name := Name} = Member, Top) ->
                 _ when Below =:= [], Type =/= $d ->
                     {error, ["contains the file ", Name, " at its top, where a source of OTP has "
                              "only one directory"]};
-                _ -> {ok, First}
+                _ -> unless_below_link(Name, Parts, Member, Links)
             end
+    end.
+
+unless_below_link(Name, Parts, Member, Links) ->
+    Above = [lists:sublist(Parts, Length) || Length <- lists:seq(1, length(Parts) - 1)],
+    case lists:any(fun(Path) -> is_map_key(Path, Links) end, Above) of
+        true -> {error, ["contains ", Name, ", which lies below a link"]};
+        false when is_map_key(link, Member) -> {ok, Parts, Links#{Parts => true}};
+        false -> {ok, Parts, Links}
     end.
 
 %% The target of a symbolic link begins at the link; that of a hard link at the top.
 leads(#{type := $l, link := [$/ | _]}, _) -> outside;
-leads(#{type := $h, link := [$/ | _]}, _) -> outside;
 leads(#{type := $l, link := To}, Parts) ->
-    depth(string:split(To, "/", all), length(Parts) - 2);
-leads(#{type := $h, link := To}, _) -> depth(tl(string:split(To, "/", all)), 0);
+    climbs(string:split(To, "/", all), length(Parts) - 2);
+leads(#{type := $h, link := To}, [Top | _]) ->
+    case string:split(To, "/", all) of
+        [Top | Below] -> climbs(Below, 0);
+        _ -> outside
+    end;
 leads(_, _) -> inside.
 
-depth(_, Depth) when Depth < 0 -> outside;
-depth([], _) -> inside;
-depth([".." | Parts], Depth) -> depth(Parts, Depth - 1);
-depth([Same | Parts], Depth) when Same =:= "."; Same =:= "" -> depth(Parts, Depth);
-depth([_ | Parts], Depth) -> depth(Parts, Depth + 1).
+%% Only the first parts of a target may be `..': behind a name that is a link itself, `..' leads
+%% anywhere.
+climbs(_, Depth) when Depth < 0 -> outside;
+climbs([".." | Parts], Depth) -> climbs(Parts, Depth - 1);
+climbs([Same | Parts], Depth) when Same =:= "."; Same =:= "" -> climbs(Parts, Depth);
+climbs(Parts, _) ->
+    case lists:member("..", Parts) of
+        true -> outside;
+        false -> inside
+    end.
 
 %% Internal functions: the version
 

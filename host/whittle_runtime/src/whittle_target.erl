@@ -5,7 +5,7 @@
 %% a file.
 -module(whittle_target).
 
--export([all/0, load/1, for_flavor/2, optimized/2, emulator/1]).
+-export([all/0, load/1, for_flavor/2, emulator/1]).
 
 -export_type([target/0, library/0]).
 
@@ -84,12 +84,6 @@ for_flavor(Target = #{libraries := Libraries}, Flavor) ->
     Target#{libraries := [maps:remove(flavors, Library)
                           || Library <- Libraries,
                              lists:member(Flavor, maps:get(flavors, Library, [Flavor]))]}.
-
-%% @doc Makes the recipes of ERTS and of its link compile every file for this target at one level of
-%% optimization. `mix' leaves the choice to the flavor.
--spec optimized(target(), mix | whittle_runtime:level()) -> target().
-optimized(Target, mix) -> Target;
-optimized(Target, Level) -> Target#{optimize => Level}.
 
 %% @doc Returns the command that runs the target's programs on this machine, as {@link
 %% whittle_runtime:emulator/1} describes.

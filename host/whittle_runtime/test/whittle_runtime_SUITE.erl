@@ -11,6 +11,7 @@
 -export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
+         profiles/1, damaged_profile/1, profiles_are_complete/1,
          libraries_of_flavors/1,
          no_version_of_the_compiler/1, notice_of_the_compiler/1, every_error_is_one_line/1,
          step_output/1]).
@@ -25,7 +26,8 @@ all() ->
     [targets_are_described, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
-     no_notice, libraries_of_flavors, no_version_of_the_compiler,
+     profiles, damaged_profile, profiles_are_complete, no_notice, libraries_of_flavors,
+     no_version_of_the_compiler,
      notice_of_the_compiler, every_error_is_one_line, step_output, {group, built}].
 
 groups() ->
@@ -44,12 +46,14 @@ init_per_testcase(Case, Config) ->
 end_per_testcase(_, Config) ->
     os:putenv("PATH", proplists:get_value(path, Config)).
 
+how(Flavor) -> {Flavor, mix, none}.
+
 targets_are_described(_) ->
     Targets = whittle_runtime:targets(),
     ?assert(lists:member("x86_64", [N || #{name := N} <- Targets])),
     ?assertEqual("29", whittle_runtime:default_otp()),
     ?assertEqual("x86_64", whittle_runtime:default_target()),
-    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, Flavor}, [], static))
+    [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, how(Flavor)}, [], static))
      || T = #{flavors := Flavors} <- Targets, Flavor <- Flavors,
         Otp <- whittle_runtime:otps()].
 
@@ -107,6 +111,7 @@ bad_series(Config) ->
     Native = native(Config, "# reasons\na.patch 29\nb.patch for all\n"),
     Error = whittle_runtime:ensure(spec(), options(Native, Config)),
     ?assertMatch({error, {bad_series, #{line := 3}}}, Error),
+    ?assertEqual({error, 2}, whittle_patches:parse("a.patch 29\nb.patch 27,29a\n")),
     Lines = proper_types:list(proper_types:oneof(
               ["", "# words", proper_types:string(), "a.patch 25,27,29"])),
     made:holds(300, Lines,
@@ -122,13 +127,13 @@ recipes_name_no_place(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "/home/someone/x.dsc", sums => #{}, origin => ""},
     [Target | _] = whittle_runtime:targets(),
-    Recipes = [whittle_recipe_vm:link(Target, {"27", size}, [asn1, crypto], Linkage)
+    Recipes = [whittle_recipe_vm:link(Target, {"27", how(size)}, [asn1, crypto], Linkage)
              || Linkage <- [static, dynamic]]
         ++
         [whittle_recipe_suites:recipe(Source), whittle_recipe_otp:recipe(Source)]
         ++ lists:append(
-             [[whittle_recipe_vm:link(Target, {"29", Flavor}, [asn1, crypto], static),
-               whittle_recipe_vm:erts(Target, Flavor, Source, ["a.patch"])
+             [[whittle_recipe_vm:link(Target, {"29", how(Flavor)}, [asn1, crypto], static),
+               whittle_recipe_vm:erts(Target, how(Flavor), Source, ["a.patch"])
                | [whittle_recipe_lib:openssl(Target, Flavor, Source, Part)
                   || Part <- [crypto, ssl]]
                    ++ [whittle_recipe_lib:Library(Target, Flavor, Source)
@@ -144,7 +149,7 @@ libraries_of_natives(_) ->
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.c">>], include => [],
                cflags => ["-DN=\"it's\""], libs => [], archives => #{}, files => #{}},
     Linked = fun(OfOtp, Libs) ->
-                     Recipe = whittle_recipe_vm:link(Target, {"29", size},
+                     Recipe = whittle_recipe_vm:link(Target, {"29", how(size)},
                                                    OfOtp ++ [Native#{libs := Libs}], static),
                      Script = lists:flatten(whittle_recipe:essence(Recipe)),
                      [Library || Library <- ["libssl.a", "libcrypto.a"],
@@ -165,9 +170,10 @@ recipes_follow_the_target(_) ->
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
     Erts = lists:append(lists:append(whittle_recipe:essence(
-                                       whittle_recipe_vm:erts(Target, size, Source, [])))),
+                                       whittle_recipe_vm:erts(Target, how(size), Source, [])))),
     Link = lists:append(lists:append(whittle_recipe:essence(
-                                       whittle_recipe_vm:link(Target, {"29", size}, [], static)))),
+                                       whittle_recipe_vm:link(Target, {"29", how(size)}, [],
+                                                              static)))),
     [begin
          ?assertEqual(nomatch, string:find(Script, Theirs)),
          ?assertNotEqual(nomatch, string:find(Script, Ours))
@@ -175,17 +181,16 @@ recipes_follow_the_target(_) ->
                                        {Erts, "page-size=4096", "max-page-size=65536"},
                                        {Link, "page-size=4096", "max-page-size=65536"}]].
 
-%% A level reaches ERTS and the launcher, and the flavor's hot files do not keep theirs. `mix' is
-%% the recipe that VMs in the cache have.
+%% A level reaches ERTS and the launcher, and the flavor's hot files do not keep theirs.
 levels_of_optimization(_) ->
     {ok, Target} = whittle_target:load("x86_64"),
     Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
                main => "x.dsc", sums => #{}, origin => ""},
     Recipes = fun(Level) ->
-                      For = whittle_target:optimized(Target, Level),
+                      How = {size, Level, none},
                       [whittle_recipe:essence(Recipe)
-                       || Recipe <- [whittle_recipe_vm:erts(For, size, Source, []),
-                                     whittle_recipe_vm:link(For, {"29", size}, [], static)]]
+                       || Recipe <- [whittle_recipe_vm:erts(Target, How, Source, []),
+                                     whittle_recipe_vm:link(Target, {"29", How}, [], static)]]
               end,
     Levels = fun(Essence) ->
                      %% The programs of the host and epmd have levels of their own.
@@ -198,9 +203,92 @@ levels_of_optimization(_) ->
      || {Level, Flag} <- [{o2, "-O2"}, {o3, "-O3"}, {os, "-Os"}, {oz, "-Oz"}]],
     ?assertEqual([["-O2", "-Os"], ["-Os"]],
                  [Levels(lists:append(lists:append(Each))) || Each <- Recipes(mix)]),
-    ?assertEqual([whittle_recipe:essence(whittle_recipe_vm:erts(Target, size, Source, [])),
-                  whittle_recipe:essence(whittle_recipe_vm:link(Target, {"29", size}, [], static))],
-                 Recipes(mix)).
+    %% Without a profile, VMs in the cache stay valid.
+    ?assertEqual(Recipes(unprofiled), Recipes(mix)).
+
+%% A VM of flavor `size' uses the profile of its release, target and compiler. Any other VM has the
+%% recipe that it has without profiles, and the log of its build says that no profile fits.
+profiles(Config) ->
+    Dir = dir(Config),
+    {ok, Target} = whittle_target:load("x86_64"),
+    "29-x86_64-gcc-" ++ _ = Name = whittle_profile:name("29", Target),
+    ?assertEqual({ok, none}, whittle_profile:for(Dir, "29", Target)),
+    ok = file:write_file(filename:join(Dir, Name), "counts"),
+    {ok, {Name, Digest}} = whittle_profile:for(Dir, "29", Target),
+    [?assertEqual({ok, none}, whittle_profile:for(Dir, Release, Other))
+     || {Release, Other} <- [{"25", Target}, {"27", Target},
+                             {"29", Target#{cc := "echo another compiler;:"}},
+                             {"29", Target#{cc := "echo 99.2.0;:"}},
+                             {"29", Target#{cc := "/no/such/compiler"}}
+                             | [{"29", T} || T = #{name := N} <- whittle_runtime:targets(),
+                                             N =/= "x86_64"]]],
+    ok = file:write_file(filename:join(Dir, Name), "other counts"),
+    {ok, {Name, Another}} = whittle_profile:for(Dir, "29", Target),
+    ?assertNotEqual(Digest, Another),
+    Source = #{component => erlang, release => "29", vsn => "29.0", kind => debian,
+               main => "x.dsc", sums => #{}, origin => ""},
+    Erts = fun(How) -> whittle_recipe_vm:erts(Target, How, Source, []) end,
+    Steps = fun(How) -> [Step || #{name := "compile" ++ _ = Step} <- Erts(How)] end,
+    ?assertEqual([["compile with profile " ++ Name], ["compile (no profile fits)"], ["compile"],
+                  ["compile"]],
+                 [Steps(How) || How <- [{size, mix, Name}, {size, mix, none},
+                                        {size, unprofiled, none}, {speed, mix, none}]]),
+    Script = lists:append(lists:append(whittle_recipe:essence(Erts({size, mix, Name})))),
+    ?assertNotEqual(nomatch, string:find(Script, "$PROFILES/" ++ Name)),
+    %% ERTS's makefile turns a -O2 between two spaces into -O3.
+    ?assertEqual(nomatch, string:find(Script, "CFLAGS += -O2 ")),
+    ?assertNotEqual(nomatch, string:find(Script, "-O2\\n'")).
+
+%% A damaged profile stops the build before it unpacks a source. So does a profile that lacks an
+%% object, and one that nobody can read.
+damaged_profile(Config) ->
+    Native = native(Config, "# no patches\n"),
+    {ok, Target} = whittle_target:load("x86_64"),
+    Name = whittle_profile:name("29", Target),
+    File = filename:join([Native, "profiles", Name]),
+    Whole = filename:join(dir(Config), "whole"),
+    Objects = [Object ++ ".gcda" || Object <- whittle_recipe_vm:profiled()],
+    [made:file(filename:join(Whole, Object), "counts") || Object <- Objects],
+    Pack = fun(Packed) ->
+                   {ok, _} = whittle_program:capture(
+                               "tar", ["-C", Whole, "-cJf", File | Packed])
+           end,
+    Error = fun() ->
+                    {error, Reason} = whittle_runtime:ensure(spec(), options(Native, Config)),
+                    Reason
+            end,
+    Tail = fun(Reason) -> lists:append([binary_to_list(L) || L <- maps:get(tail, Reason)]) end,
+    ok = filelib:ensure_dir(File),
+    Pack(Objects),
+    %% The next step is `unpack', which fails: the tarball has no source.
+    ?assertNotMatch({bad_profile, _}, Error()),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:write_file(File, binary:part(Bytes, 0, byte_size(Bytes) - 40)),
+    {bad_profile, #{profile := Name, log := Log}} = Error(),
+    Pack(tl(Objects)),
+    {bad_profile, Lacking} = Reason = Error(),
+    %% The name of a log has the key of the artifact: another profile gives another VM.
+    ?assertNotEqual(Log, maps:get(log, Lacking)),
+    ?assertNotEqual(nomatch, string:find(Tail(Lacking), hd(whittle_recipe_vm:profiled()))),
+    Text = lists:flatten(whittle_runtime:format_error(Reason)),
+    [?assertNotEqual(nomatch, string:find(Text, Part)) || Part <- [Name, "make profile"]],
+    ok = file:delete(File),
+    ok = file:make_dir(File),
+    ?assertMatch({no_native, #{file := File, reason := eisdir}}, Error()).
+
+%% Each profile in the tree describes every object that the recipe gives a profile.
+profiles_are_complete(_) ->
+    Dir = filename:join(code:priv_dir(whittle_runtime), "../../../native/profiles"),
+    {ok, [_ | _] = Names} = file:list_dir(Dir),
+    [begin
+         File = filename:join(Dir, Name),
+         ?assert(filelib:file_size(File) < 100_000),
+         {ok, Listed} = whittle_program:capture("tar", ["-tf", File]),
+         Objects = lists:sort([filename:basename(Entry, ".gcda")
+                               || Entry <- string:lexemes(Listed, "\n"),
+                                  filename:extension(Entry) =:= ".gcda"]),
+         ?assertEqual(lists:sort(whittle_recipe_vm:profiled()), Objects)
+     end || Name <- Names].
 
 %% A component without its license notice stops the build.
 no_notice(Config) ->
@@ -265,6 +353,7 @@ every_error_is_one_line(_) ->
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
               {bad_patch, #{patch => "p", otp => "29.1", log => "l", tail => []}},
+              {bad_profile, #{profile => "p", log => "l", tail => []}},
               {unfit_patches, #{otp => "29.1", patches => 2, tail => []}},
               {bad_series, #{file => "f", line => 3}},
               {no_native, #{file => "f", reason => enoent}},

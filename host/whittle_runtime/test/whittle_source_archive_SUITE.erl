@@ -26,7 +26,11 @@ no_file(Config) ->
     ?assertMatch({error, {unreadable, #{reason := enoent}}},
                  one_line(whittle_source_archive:read(in("nothing", Config)))),
     refused("is a directory", in("", Config)),
-    refused("is no regular file", "/dev/null").
+    refused("is no regular file", "/dev/null"),
+    %% The open of a FIFO would wait for a writer.
+    Fifo = in("fifo", Config),
+    "" = os:cmd("mkfifo '" ++ Fifo ++ "'"),
+    refused("is no regular file", Fifo).
 
 no_tarball(Config) ->
     File = in("text.tar", Config),
@@ -50,7 +54,9 @@ no_version(Config) ->
             tarball(Config, "none", [{"otp_src_x/README.md", <<"words">>},
                                      {"otp_src_x/lib/OTP_VERSION", <<"29.1">>}], [])),
     refused("holds no version of OTP", tarball(Config, "words", members("twenty-nine"), [])),
-    refused("holds no version of OTP", tarball(Config, "empty", members(""), [])).
+    refused("holds no version of OTP", tarball(Config, "empty", members(""), [])),
+    refused("holds no version of OTP",
+            tarball(Config, "long", members(lists:duplicate(1025, $2)), [])).
 
 old(Config) ->
     File = tarball(Config, "old", members("24.3.4"), []),
@@ -76,7 +82,15 @@ links(Config) ->
          ok = file:make_symlink(To, filename:join(Lib, "leads")),
          refused("the link otp_src_x/lib/leads, which leads out", packed(Tree, [])),
          ok = file:delete(filename:join(Lib, "leads"))
-     end || To <- ["../../x", "/etc/passwd", "a/../../../x"]].
+     end || To <- ["../../x", "/etc/passwd", "a/../../../x", "a/../x"]],
+    %% Behind a link, a path is not what its parts say.
+    ok = file:make_symlink("..", filename:join(Lib, "up")),
+    ok = file:write_file(filename:join(Lib, "z"), "x"),
+    refused("otp_src_x/lib/up/x, which lies below a link",
+            packed(Tree, ["--transform=s,/lib/z$,/lib/up/x,", "--sort=name"])),
+    ok = file:delete(filename:join(Lib, "up")),
+    refused("the link otp_src_x/lib/same, which leads out .* to other/OTP_VERSION",
+            packed(Tree, ["--transform=s,otp_src_x/OTP,other/OTP,RSh", "--sort=name"])).
 
 other_members(Config) ->
     Tree = tree("29.1", Config),
@@ -88,6 +102,9 @@ too_large(Config) ->
     Tree = tree("29.1", Config),
     "" = os:cmd("truncate -s 5G '" ++ filename:join(Tree, "zeros") ++ "'"),
     refused("more than 4 GiB when it is unpacked", packed(Tree, ["--sparse"])),
+    %% tar prints such a time as one number.
+    refused("more than 4 GiB when it is unpacked",
+            packed(Tree, ["--sparse", "--format=posix", "--mtime=@9223372036854775000"])),
     Packed = in("packed.tar.gz", Config),
     "" = os:cmd("truncate -s 2G '" ++ Packed ++ "'"),
     refused("has more than 1 GiB", Packed).
@@ -102,6 +119,10 @@ lines_of_tar(_) ->
     ?assertEqual({ok, #{type => $h, size => 0, name => "a", link => "b"}},
                  whittle_source_archive:member(
                    <<"hrw-r--r-- 0/0 0 2026-01-01 00:00 \"a\" link to \"b\"">>)),
+    ?assertEqual({ok, #{type => $-, size => 5, name => "a ", link => "b"}},
+                 whittle_source_archive:member(
+                   <<"-rw-r--r-- 0/0 5 9223372036854775000 \"a \" -> \"b\"">>)),
+    ?assertEqual(unknown, whittle_source_archive:member(<<"-rw-r--r-- 0/0 five \"a\"">>)),
     ?assertEqual(none, whittle_source_archive:member(<<"tar: Unexpected EOF in archive">>)).
 
 sums(Config) ->

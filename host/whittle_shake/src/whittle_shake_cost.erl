@@ -122,7 +122,12 @@ dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
     #{kind => Kind, declared => not IsOpen, by => By,
       functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
       retained => Without(closed(Kind, Input)),
-      closed_by => text_of(closed_by(Kind, IsOpen, By))}.
+      closed_by => text_of(closed_by(Kind, IsOpen, is_any_named(Kind, Input), By))}.
+
+%% Tells whether the option of a kind of calls names anything.
+is_any_named(Kind, #{atoms := Atoms, kept := Kept}) ->
+    Root = {root, whittle_shake_dynamic:declaration(Kind)},
+    lists:keymember(Root, 2, Kept) orelse lists:keymember(Root, 2, Atoms).
 
 %% Makes an input in which the program does not make these calls and options declare nothing for
 %% them.
@@ -147,10 +152,12 @@ without_feature(remote, #{on := On, off := Off} = Input) ->
 without_feature(_, Input) ->
     Input.
 
-closed_by(Kind, true, By) -> [whittle_shake_dynamic:declaration(Kind), " none",
-                              without(", or remove ", By)];
-closed_by(Kind, false, By) ->
-    [whittle_shake_dynamic:declaration(Kind), " declares them", without("; remove ", By)].
+closed_by(Kind, true, _, By) ->
+    [whittle_shake_dynamic:declaration(Kind), " none", without(", or remove ", By)];
+closed_by(Kind, false, true, By) ->
+    [whittle_shake_dynamic:declaration(Kind), " declares them", without("; remove ", By)];
+closed_by(Kind, false, false, By) ->
+    [whittle_shake_dynamic:declaration(Kind), " none rules them out", without("; remove ", By)].
 
 without(_, []) -> "";
 without(Before, By) -> [Before, names(By)].

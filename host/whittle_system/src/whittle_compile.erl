@@ -3,6 +3,9 @@
 
 -export([with_rebar3/2, rebar_config/1, with_erlc/3, escript/3, again/2]).
 
+%% The longest name of a module in bytes: with `.beam' it is a file name of 255 bytes.
+-define(LONGEST_MODULE, 250).
+
 %% @doc Compiles a rebar3 project. It calls the function with the directory of the applications
 %% that rebar3 built, and returns the function's result.
 %%
@@ -121,7 +124,12 @@ escript(File, Name, Otp) ->
     [_Shebang, Body] = binary:split(Text, <<"\n">>),
     {Module, Lines} = whole_module(Body, Name),
     case whittle_file_name:check(Module) of
-        ok -> compiled_escript(File, Module, Lines, Otp);
+        ok ->
+            case byte_size(unicode:characters_to_binary(Module)) > ?LONGEST_MODULE of
+                true -> {error, {odd_name, {File, "the module's name", Module,
+                                            "is longer than 250 bytes"}}};
+                false -> compiled_escript(File, Module, Lines, Otp)
+            end;
         {error, Why} -> {error, {odd_name, {File, "the module's name", Module, Why}}}
     end.
 

@@ -41,7 +41,7 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
     Roots = lists:usort(Own ++ Added),
     Libs = whittle_device:offered(maps:get(libs, Options, [])),
     {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
-                                 {Otp, Libs}),
+                                 {Otp, Libs, maps:get(outside_links, Options, note)}),
     %% The check treats an application that the code calls like one that an .app file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
@@ -93,7 +93,7 @@ without_other_otp(Given, Found, Otp) ->
                                 orelse whittle_otp_lib:app_dir(Name, Otp) =:= error
                     end, Given).
 
-add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs}) ->
+add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs, Links}) ->
     Imported = [Name || Name <- maps:get(imported, Found, []),
                         not is_map_key(Name, Given),
                         whittle_otp_lib:app_dir(Name, Otp) =/= error],
@@ -103,7 +103,7 @@ add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs}) ->
                   #{main := _} -> note;
                   #{} -> error
               end,
-    {Apps, Notes, Missing} = add(Asked, Given, #{}, {[], #{}}, {Otp, Libs, Lacking}),
+    {Apps, Notes, Missing} = add(Asked, Given, #{}, {[], #{}}, {Otp, Libs, Lacking, Links}),
     Missing =:= #{} orelse
         fail({missing_applications, {[{Name, asker(Name, lists:usort(By), Added)}
                                       || {Name, By} <- lists:sort(maps:to_list(Missing))],
@@ -141,7 +141,7 @@ add([], Given, Apps, {Notes, Missing}, _) ->
 asked_by(By, #{origin := #{asked_by := Before} = Origin} = App) ->
     App#{origin := Origin#{asked_by := lists:usort(By ++ Before)}}.
 
-from_libraries(Name, By, {Otp, Libs, Lacking}) ->
+from_libraries(Name, By, {Otp, Libs, Lacking, Links}) ->
     Home = case {whittle_otp_lib:app_dir(Name, Otp), Libs} of
                {{ok, InOtp}, _} -> {otp, InOtp};
                {error, #{Name := InLibs}} -> {input, InLibs};
@@ -149,7 +149,7 @@ from_libraries(Name, By, {Otp, Libs, Lacking}) ->
            end,
     case {Home, whittle_otp:unsupported(Name)} of
         {{Kind, Dir}, false} ->
-            {App, Notes} = ok(whittle_read_app:read(Dir, context(Kind, Dir, By))),
+            {App, Notes} = ok(whittle_read_app:read(Dir, context(Kind, Dir, By, Links))),
             {ok, App, Notes};
         %% An escript runs until it calls something that is missing.
         {_, Why} when Lacking =:= note, (Why =/= false orelse By =/= []) ->
@@ -168,9 +168,10 @@ asker(Name, [], Added) ->
 asker(_, By, _) -> By.
 
 %% Links inside OTP are the responsibility of its packager.
-context(otp, _, By) -> #{kind => otp, asked_by => By};
-context(Kind, Dir, By) ->
-    #{kind => Kind, asked_by => By, root => whittle_links:root(Dir, filename:dirname(Dir))}.
+context(otp, _, By, _) -> #{kind => otp, asked_by => By};
+context(Kind, Dir, By, Links) ->
+    #{kind => Kind, asked_by => By, root => whittle_links:root(Dir, filename:dirname(Dir)),
+      outside_links => Links}.
 
 replaced(#{name := Name, vsn := Vsn}, Apps) ->
     #{Name := #{vsn := New}} = Apps,

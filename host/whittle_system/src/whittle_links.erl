@@ -7,7 +7,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([outside/3, root/2, identity/1]).
+-export([outside/3, is_refused/2, blame/3, root/2, identity/1]).
 
 -export_type([link/0, identity/0]).
 
@@ -29,6 +29,43 @@ outside(Root, Dir, Paths) ->
     Own = [{<<>>, Is} || {error, _} <- [file:read_link_all(Dir)], Is <- [identity(Dir)],
                          Is =/= none],
     outside(Ways, Dir, [{<<>>, identity(Root)} | Own], []).
+
+%% @doc Tells whether a path is a link out of the input, and the context refuses such links.
+-spec is_refused(file:filename(), whittle_read_app:context()) -> boolean().
+is_refused(File, #{root := Root, outside_links := refuse}) ->
+    case file:read_link_all(File) of
+        {ok, _} ->
+            Name = unicode:characters_to_binary(filename:basename(File)),
+            outside(Root, filename:dirname(File), [Name]) =/= [];
+        {error, _} -> false
+    end;
+is_refused(_, _) ->
+    false.
+
+%% @doc Names the link out of the input that leads to an unreadable file, if there is one. If the
+%% context refuses such links, the error names those of all files. `Whose' describes the owner of
+%% the directory that contains the files.
+-spec blame({unreadable, {file:filename(), term()}}, {Whose :: unicode:chardata(),
+                                                      file:filename(), [whittle_read_app:source()]},
+            whittle_read_app:context()) -> whittle_system:error().
+blame({unreadable, {File, Reason}} = Error, {Whose, Dir, Files}, #{root := Root} = Context) ->
+    Path = case string:prefix(File, filename:join([Dir]) ++ "/") of
+               nomatch -> <<>>;
+               Below -> unicode:characters_to_binary(Below)
+           end,
+    case {outside(Root, Dir, [Path]), maps:get(outside_links, Context, note)} of
+        {[], _} -> Error;
+        %% The link itself has no readable target: the error names it already.
+        {[{Path, _} | _], note} -> Error;
+        {[{At, To} | _], note} ->
+            Link = filename:join(Dir, unicode:characters_to_list(At)),
+            {behind_link, {Link, To, File, Reason}};
+        {_, refuse} ->
+            All = [Path | [Other || {Other, _, _} <- Files]],
+            {outside_links, [{Whose, At, To} || {At, To} <- outside(Root, Dir, All)]}
+    end;
+blame(Error, _, _) ->
+    Error.
 
 %% @doc Finds the directory that counts as the input for the links of an application or a release.
 %% For a directory `_build/PROFILE/{lib,checkouts,rel}/NAME' this is the project, because rebar3

@@ -28,7 +28,7 @@
 
 %% The options of check_needs/2. `otp' is a release for its error.
 -type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
-                   otp := string()}.
+                   outside_links => note | refuse, otp := string()}.
 
 -type found() ::
         #{name := string(),
@@ -65,8 +65,8 @@ check_needs(Path, Options) ->
                 application ->
                     Apps = [App || {ok, App} <- [whittle_read_app:described(Path)]],
                     {ok, #{apps => Apps, roots => [Name || #{name := Name} <- Apps]}};
-                project -> whittle_read_source:project(Path);
-                release -> whittle_read_release:read(Path, none);
+                project -> whittle_read_source:project(Path, links(Options));
+                release -> whittle_read_release:read(Path, none, links(Options));
                 escript -> {ok, #{apps => [], roots => []}};
                 {error, _} = NoInput -> NoInput
             end,
@@ -82,14 +82,16 @@ check_needs(Path, Options) ->
 read(Path, #{otp_lib := Lib} = Options) ->
     whittle_work:steps(
       [fun(_) -> whittle_otp_lib:open(Lib) end,
-       fun(Otp) -> found(Path, Otp) end,
+       fun(Otp) -> found(Path, Otp, links(Options)) end,
        fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
 
-found(Path, Otp) ->
+links(Options) -> maps:get(outside_links, Options, note).
+
+found(Path, Otp, Links) ->
     Result = case kind(Path) of
-                 application -> whittle_read_source:application(Path, Otp);
-                 project -> whittle_read_source:project(Path);
-                 release -> whittle_read_release:read(Path, Otp);
+                 application -> whittle_read_source:application(Path, Otp, Links);
+                 project -> whittle_read_source:project(Path, Links);
+                 release -> whittle_read_release:read(Path, Otp, Links);
                  escript -> whittle_read_escript:read(Path, Otp);
                  {error, _} = NoInput -> NoInput
              end,

@@ -7,7 +7,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, read/3, described/1, files/1, tree/1, from_files/3, spec/2, beam/3, prebuilt/1]).
+-export([read/2, read/3, described/1, files/2, tree/2, from_files/3, spec/2, beam/3, prebuilt/1]).
 
 -export_type([context/0, source/0]).
 
@@ -18,6 +18,8 @@
         #{kind := input | otp | device,
           root => file:filename(),              % of the input; the reader reports links out
                                                 % of it; default: it reports none
+          outside_links => note | refuse,       % `refuse' enters no directory behind such a
+                                                % link; default: note
           made_of => [whittle_system:path()],   % further files that it was compiled from;
                                                 % default: none
           asked_by => [whittle_system:app_name()],
@@ -34,7 +36,7 @@
 %% @doc Reads the application in a directory.
 -spec read(file:filename(), context()) -> read().
 read(Dir, Context) ->
-    read(Dir, files(Dir), Context).
+    read(Dir, files(Dir, Context), Context).
 
 %% @doc Reads the application in a directory that contains the given files.
 -spec read(file:filename(), [source()], context()) -> read().
@@ -48,6 +50,8 @@ read(Dir, Files, Context) ->
                      Notes ++ left_out(Dir, App)};
                 {error, _} = Error -> Error
             end;
+        {error, {unreadable, _} = Error} ->
+            {error, whittle_links:blame(Error, {owner(Files), Dir, Files}, Context)};
         {error, _} = Error ->
             Error
     end.
@@ -78,23 +82,24 @@ description(File) ->
     end.
 
 %% @doc Lists the files of an application's directory that belong into a release.
--spec files(file:filename()) -> [source()].
-files(Dir) ->
+-spec files(file:filename(), context()) -> [source()].
+files(Dir, Context) ->
     [{below(Top, Path), Mode, Read}
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
-        {Path, Mode, Read} <- tree(filename:join(Dir, Top))]
-        ++ notices(Dir).
+        {Path, Mode, Read} <- tree(filename:join(Dir, Top), Context)]
+        ++ notices(Dir, Context).
 
 %% @doc Lists all files below a directory. The list is empty if there is no such directory, or if
 %% the path is a link without a target, which rebar3 makes for an application without priv. The
 %% function follows links, because rebar3 makes a link to priv. A link back to a directory above
 %% it is unreadable. A directory that cannot be listed and a path that is too long for the system
-%% are unreadable too. The read of such a source reports the error.
--spec tree(file:filename()) -> [source()].
-tree(Dir) ->
+%% are unreadable too. The read of such a source reports the error. So is a link out of the input
+%% if the context refuses such links: its target may be large or endless.
+-spec tree(file:filename(), context()) -> [source()].
+tree(Dir, Context) ->
     case file:read_file_info(Dir) of
         {error, enoent} -> [];
-        _ -> node(Dir, <<>>, [])
+        _ -> node(Dir, <<>>, [], Context)
     end.
 
 %% @doc Makes an application from files. The directory is for error messages.
@@ -149,6 +154,12 @@ prebuilt(#{modules := Modules, files := Files}) ->
     end.
 
 %% Internal
+
+%% Names an application that cannot be read, after its .app file.
+owner(Files) ->
+    ["application", [[$\s, unicode:characters_to_list(filename:basename(Path, <<".app">>))]
+                     || {<<"ebin/", _/binary>> = Path, _, _} <- Files,
+                        filename:extension(Path) =:= <<".app">>]].
 
 with_natives([], App) -> App;
 with_natives(Natives, App) -> App#{natives => Natives}.
@@ -367,45 +378,46 @@ bytes(File, Read) ->
     end.
 
 %% Lists a directory. The directories passed so far reveal a link back to one of them.
-tree(Dir, Path, Passed) ->
+tree(Dir, Path, Passed, Context) ->
     case file:list_dir_all(Dir) of
         {ok, Names} ->
-            lists:append([named(Dir, Path, Name, Passed) || Name <- lists:sort(Names)]);
+            lists:append([named(Dir, Path, Name, Passed, Context) || Name <- lists:sort(Names)]);
         {error, Reason} ->
             [unreadable(Path, Reason)]
     end.
 
 %% Lists the license and notice files. The read reports an error if one is not a regular file.
-notices(Dir) ->
+notices(Dir, Context) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             [File || Name <- lists:sort(Names),
                      whittle_system:is_notice(unicode:characters_to_binary(Name)),
                      not filelib:is_dir(filename:join(Dir, Name)),
-                     File <- named(Dir, <<>>, Name, [])];
+                     File <- named(Dir, <<>>, Name, [], Context)];
         {error, _} -> []
     end.
 
 %% A name that is a binary is not valid UTF-8.
-named(Dir, Above, Name, Passed) when is_list(Name) ->
+named(Dir, Above, Name, Passed, Context) when is_list(Name) ->
     Path = below(Above, unicode:characters_to_binary(Name)),
     case whittle_file_name:check_path(Path) of
-        ok -> node(filename:join(Dir, Name), Path, Passed);
+        ok -> node(filename:join(Dir, Name), Path, Passed, Context);
         {error, Why} -> [unreadable(Path, {odd_name, Why})]
     end;
-named(_, Above, Name, _) ->
+named(_, Above, Name, _, _) ->
     [unreadable(below(Above, unicode:characters_to_binary(Name, latin1)), eilseq)].
 
 below(<<>>, Name) -> Name;
 below(Above, <<>>) -> Above;
 below(Above, Name) -> <<Above/binary, $/, Name/binary>>.
 
-node(File, Path, Passed) ->
+node(File, Path, Passed, Context) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
-            case lists:member({Device, Inode}, Passed) of
-                false -> tree(File, Path, [{Device, Inode} | Passed]);
-                true -> [unreadable(Path, eloop)]
+            case {lists:member({Device, Inode}, Passed), whittle_links:is_refused(File, Context)} of
+                {false, false} -> tree(File, Path, [{Device, Inode} | Passed], Context);
+                {true, false} -> [unreadable(Path, eloop)];
+                {_, true} -> [unreadable(Path, outside_link)]
             end;
         {ok, #file_info{type = regular}} when Path =:= <<>> -> [unreadable(Path, enotdir)];
         {ok, #file_info{type = regular, mode = Mode}} ->

@@ -6,29 +6,30 @@
 %% `runtime.exs'.
 -module(whittle_read_release).
 
--export([read/2]).
+-export([read/3]).
 
 %% @doc Reads the release in a directory. Without an OTP, the function assumes that the release
-%% contains each application of OTP.
--spec read(file:filename(), whittle_otp_lib:otp_lib() | none) ->
+%% contains each application of OTP. With `refuse' it enters no directory behind a link out of the
+%% release.
+-spec read(file:filename(), whittle_otp_lib:otp_lib() | none, note | refuse) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-read(Dir, Otp) ->
+read(Dir, Otp, Links) ->
     try
-        {ok, found(Dir, Otp)}
+        {ok, found(Dir, Otp, #{kind => input, root => whittle_links:root(Dir, Dir),
+                               outside_links => Links})}
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% Internal
 
-found(Dir, Otp) ->
+found(Dir, Otp, #{root := Root} = Context) ->
     Vsn = current(Dir),
     Place = filename:join([Dir, "releases", Vsn]),
     {{Name, RelVsn}, Erts, Listed} = rel(Place),
-    Root = whittle_links:root(Dir, Dir),
-    {Apps0, Notes0} = apps(Dir, Root, Listed, Otp),
+    {Apps0, Notes0} = apps(Dir, Context, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
-    {Files, Env, Notes2} = ok(whittle_release_files:read(Dir, Place, Name, RelVsn)),
+    {Files, Env, Notes2} = release_files(Dir, Place, {Name, RelVsn}, Context),
     Links = whittle_links:outside(Root, Dir, read_here(Place, Vsn, Apps, maps:keys(Files))),
     Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts, links => Links,
               roots => [App || {App, _, _} <- Listed],
@@ -38,6 +39,14 @@ found(Dir, Otp) ->
     case own_boot(Place) of
         {ok, Boot} -> Found#{boot => Boot};
         none -> Found
+    end.
+
+release_files(Dir, Place, {Name, Vsn}, Context) ->
+    case whittle_release_files:read(Dir, Place, Name, Vsn, Context) of
+        {ok, Read} -> Read;
+        {error, {unreadable, _} = Error} ->
+            fail(whittle_links:blame(Error, {"the release", Dir, []}, Context));
+        {error, Error} -> fail(Error)
     end.
 
 %% Lists all paths that this module reads, except the files of the applications.
@@ -90,7 +99,9 @@ rel(Place) ->
                                                    "string"}}),
                     plain_names([{"the release's name", Name}, {"the release's version", Vsn},
                                  {"the version of ERTS", Erts}], File),
-                    {{Name, Vsn}, Erts, [rel_app(App, File) || App <- Apps]};
+                    Listed = [rel_app(App, File) || App <- Apps],
+                    ok = listed_once([App || {App, _, _} <- Listed], File),
+                    {{Name, Vsn}, Erts, Listed};
                 {ok, _} -> fail({bad_rel_file, {File, "is not a release term"}});
                 {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
@@ -98,6 +109,13 @@ rel(Place) ->
         Several ->
             Names = [filename:basename(File) || File <- Several],
             fail({bad_rel_file, {Place, ["holds several .rel files: ", lists:join(", ", Names)]}})
+    end.
+
+listed_once(Names, File) ->
+    case Names -- lists:usort(Names) of
+        [] -> ok;
+        [Twice | _] ->
+            fail({bad_rel_file, {File, ["lists the application ", atom_to_list(Twice), " twice"]}})
     end.
 
 rel_app(App, File) ->
@@ -109,16 +127,20 @@ rel_app(App, File) ->
             {N, V, T, _Included} -> {N, V, T};
             _ -> {none, none, none}
         end,
-    is_atom(Name) andalso is_atom(Type) andalso io_lib:char_list(Vsn) orelse
+    is_atom(Name) andalso io_lib:char_list(Vsn) orelse
         fail({bad_rel_file, {File, "lists a term that is not an application"}}),
+    lists:member(Type, [permanent, transient, temporary, load, none]) orelse
+        fail({bad_rel_file, {File, io_lib:format("gives the application ~ts the start type ~0tp; "
+                                                 "the types are permanent, transient, temporary, "
+                                                 "load and none", [Name, Type])}}),
     plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 
 %% Reads the listed applications. A listed application that is absent must belong to OTP, because
 %% releases without system libraries are common. The reader skips applications that are not
 %% listed.
-apps(Dir, Root, Listed, Otp) ->
-    Read = lists:append([app(Dir, Root, App) || App <- Listed]),
+apps(Dir, Context, Listed, Otp) ->
+    Read = lists:append([app(Dir, Context, App) || App <- Listed]),
     There = [Name || {#{name := Name}, _} <- Read],
     Absent = [{Name, Vsn} || {Name, Vsn, _} <- Listed, not lists:member(Name, There),
                              not is_in(Name, Otp)],
@@ -136,7 +158,7 @@ apps(Dir, Root, Listed, Otp) ->
 is_in(Name, none) -> whittle_otp:is_otp(Name);
 is_in(Name, Otp) -> whittle_otp_lib:app_dir(Name, Otp) =/= error.
 
-app(Dir, Root, {Name, Vsn, _}) ->
+app(Dir, Given, {Name, Vsn, _}) ->
     Place = filename:join([Dir, "lib", atom_to_list(Name) ++ "-" ++ Vsn]),
     Kind = case whittle_otp:is_otp(Name) of
                true -> otp;
@@ -144,7 +166,7 @@ app(Dir, Root, {Name, Vsn, _}) ->
            end,
     Context = case {Kind, file:read_link_all(Place)} of
                   {otp, {ok, _}} -> #{kind => otp};   % the installed OTP: its packager's links
-                  _ -> #{kind => Kind, root => Root}
+                  _ -> Given#{kind := Kind}
               end,
     case filelib:is_dir(Place) andalso whittle_read_app:read(Place, Context) of
         {ok, App, Notes} -> [{App, Notes}];

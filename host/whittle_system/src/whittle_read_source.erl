@@ -6,28 +6,31 @@
 
 -import(whittle_links, [identity/1]).
 
--export([application/2, project/1]).
+-export([application/3, project/2]).
 
 %% @doc Reads an application's directory. It compiles the application into a temporary directory
-%% if `ebin' has no `.app' file or is older than a source file.
--spec application(file:filename(), whittle_otp_lib:otp_lib()) ->
+%% if `ebin' has no `.app' file or is older than a source file. With `refuse' it enters no directory
+%% behind a link out of the input.
+-spec application(file:filename(), whittle_otp_lib:otp_lib(), note | refuse) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-application(Dir, Otp) ->
+application(Dir, Otp, Links) ->
+    Context = #{kind => input, root => whittle_links:root(Dir, Dir), outside_links => Links},
     case is_compiled(Dir) of
-        true -> one(whittle_read_app:read(Dir, context(Dir)));
+        true -> one(whittle_read_app:read(Dir, Context));
         false ->
             one(whittle_compile:with_erlc(
-                  Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin) end))
+                  Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end))
     end.
 
 %% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
--spec project(file:filename()) ->
+-spec project(file:filename(), note | refuse) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-project(Dir) ->
+project(Dir, Links) ->
+    Context = #{kind => input, root => Dir, outside_links => Links},
     whittle_compile:with_rebar3(
       Dir, fun(Lib) ->
                    Own = own_apps(Dir),
-                   case read_all(built(Dir, Lib), #{kind => input, root => Dir}, [], []) of
+                   case read_all(built(Dir, Lib), Context, [], []) of
                        {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
                        {error, _} = Error -> Error
                    end
@@ -128,7 +131,7 @@ one({error, _} = Error) ->
     Error.
 
 read_all([Dir | Rest], Context, Apps, Notes) ->
-    case whittle_read_app:read(Dir, Context#{made_of => sources(Dir)}) of
+    case whittle_read_app:read(Dir, Context#{made_of => sources(Dir, Context)}) of
         {ok, App, New} -> read_all(Rest, Context, [App | Apps], Notes ++ New);
         %% rebar3 leaves directories of dependencies that are not applications.
         {error, {no_app_file, _}} -> read_all(Rest, Context, Apps, Notes);
@@ -137,12 +140,10 @@ read_all([Dir | Rest], Context, Apps, Notes) ->
 read_all([], _, Apps, Notes) ->
     {ok, lists:reverse(Apps), Notes}.
 
-context(Dir) -> #{kind => input, root => whittle_links:root(Dir, Dir)}.
-
 %% Lists the sources of an application's directory.
-sources(Dir) ->
+sources(Dir, Context) ->
     [<<"src/", Path/binary>>
-     || {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, "src")),
+     || {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, "src"), Context),
         lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>, <<".xrl">>, <<".yrl">>,
                                                 <<".asn1">>, <<".mib">>, <<".src">>,
                                                 <<".script">>])].
@@ -169,9 +170,9 @@ is_compiled(Dir) ->
             lists:all(fun(File) -> filelib:last_modified(File) =< Oldest end, Sources)
     end.
 
-read_compiled(Dir, Ebin) ->
-    Data = [File || {Path, _, _} = File <- whittle_read_app:files(Dir),
+read_compiled(Dir, Ebin, Context) ->
+    Data = [File || {Path, _, _} = File <- whittle_read_app:files(Dir, Context),
                     not lists:prefix("ebin/", binary_to_list(Path))],
     Code = [File || {<<"ebin/", _/binary>>, _, _} = File
-                        <- whittle_read_app:files(filename:dirname(Ebin))],
-    whittle_read_app:read(Dir, Code ++ Data, (context(Dir))#{made_of => sources(Dir)}).
+                        <- whittle_read_app:files(filename:dirname(Ebin), #{kind => input})],
+    whittle_read_app:read(Dir, Code ++ Data, Context#{made_of => sources(Dir, Context)}).

@@ -2,21 +2,21 @@
 %% start script sets.
 -module(whittle_release_files).
 
--export([read/4]).
+-export([read/5]).
 
 %% The limit in bytes for env.sh. Nobody writes a larger one by hand.
 -define(MAX_SHELL, 1024 * 1024).
 
 %% @doc Reads the files below `releases/VSN' that the running system needs, the environment, and
 %% notes. It removes cookies, so that no system ever contains one.
--spec read(file:filename(), file:filename(), string(), string()) ->
+-spec read(file:filename(), file:filename(), string(), string(), whittle_read_app:context()) ->
           {ok, {#{whittle_system:path() => whittle_system:file()},
                 #{binary() => whittle_system:env_value()},
                 [unicode:chardata()]}}
         | {error, whittle_system:error()}.
-read(Dir, Place, Name, Vsn) ->
+read(Dir, Place, Name, Vsn, Context) ->
     Kept = [{Path, Mode, Read()}
-            || {Path, Mode, Read} <- lists:keysort(1, whittle_read_app:tree(Place)),
+            || {Path, Mode, Read} <- lists:keysort(1, whittle_read_app:tree(Place, Context)),
                is_kept(Path)],
     Wrong = [{unreadable, {filename:join(Place, Path), Reason}}
              || {Path, _, {error, Reason}} <- Kept]

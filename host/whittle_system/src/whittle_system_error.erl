@@ -44,6 +44,7 @@
       | {circular_applications, [app()]}
       | {prebuilt_nif, {path(), app(), [module()]}}
       | {outside_links, [whittle_links:link()]}
+      | {behind_link, {Link :: path(), To :: path(), path(), Reason :: term()}}
       | {native_unused, {path() | none, Name :: text(), module()}}
       | {absent_applications, {[{app(), Vsn :: string()}], path()}}
         %% Modules
@@ -197,9 +198,13 @@ text({unsupported_application, {Name, Askers, Why}}) ->
 text({absent_programs, {Name, Askers, Paths}}) ->
     line("application ~ts of OTP, which ~ts, runs programs that no output can contain "
          "(~ts): ~ts", [Name, askers(Askers), list(Paths), remedy(Name, Askers)]);
+text({circular_applications, [Name]}) ->
+    line("application ~ts lists itself as an application that it needs: remove it from the list "
+         "`applications' in its own .app file", [Name]);
 text({circular_applications, Circle}) ->
-    line("applications need each other in a cycle (~ts): break the cycle, by removing one of them "
-         "from the list `applications' in another one's .app file", [list(Circle)]);
+    line("applications need each other in a cycle (~ts): break the cycle: remove one of them "
+         "from the list `applications' in the .app file of the one before it, or rename yours if "
+         "OTP has an application of its name", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
          "VM cannot load shared objects: describe its sources with --native (docs/natives.md of "
@@ -209,8 +214,12 @@ text({outside_links, Links}) ->
     line("symbolic links point outside the input (~ts): replace them with files, or build "
          "without --no-outside-links",
          [list([outside(Link) || Link <- Links])]);
+text({behind_link, {Link, To, File, Reason}}) ->
+    line("~ts is a symbolic link out of the input, to ~ts, and ~ts behind it "
+         "~ts: replace the link with the files that the program needs, or remove the link",
+         [Link, To, File, reason(Reason)]);
 text({bad_native, {File, Why}}) ->
-    line("~ts: ~ts; correct it: docs/natives.md of Whittle's source describes these files",
+    line("~ts: ~ts; correct this file (docs/natives.md of Whittle's source describes its format)",
          [File, Why]);
 text({native_unused, {File, Name, Module}}) ->
     line("~ts: no application has the module ~ts, which should load ~ts: use {module, NAME} to "
@@ -263,6 +272,13 @@ text({no_otp, Lib}) ->
 text({bad_boot_file, File}) ->
     line("~ts is not a boot file: run `whittle clean --kind otp --yes', and build again", [File]).
 
+reason(eilseq) -> "has a name that is not UTF-8";
+reason({odd_name, Why}) -> ["has a name that ", Why];
+reason(enoent) -> "is a link without a target";
+reason(eloop) -> "is a link in a loop";
+reason(enotdir) -> "is a file, and only a directory may have this name";
+reason(Reason) -> whittle_file:format_error(Reason).
+
 outside({Whose, <<>>, To}) -> [Whose, " itself is a link to ", To];
 outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
 
@@ -273,12 +289,20 @@ archive({twice, Path}) -> ["holds the path ", Path, " twice"];
 archive({file_and_directory, Path}) -> ["holds ", Path, " as a file and as a directory"].
 
 line(Format, Arguments) ->
-    io_lib:format(Format, Arguments).
+    io_lib:format(Format, [shown(Argument) || Argument <- Arguments]).
 
 list(Things) ->
     lists:join(", ", [if is_integer(Thing) -> integer_to_list(Thing);
-                         true -> io_lib:format("~ts", [Thing])
+                         true -> io_lib:format("~ts", [shown(Thing)])
                       end || Thing <- Things]).
+
+%% Quotes a name with a blank, so that a reader sees where it ends.
+shown(Name) when is_atom(Name) ->
+    case string:lexemes(atom_to_list(Name), " ") of
+        [_, _ | _] -> io_lib:format("~tp", [Name]);
+        _ -> Name
+    end;
+shown(Other) -> Other.
 
 %% Finds the reason why an application is missing.
 lack(Name) ->

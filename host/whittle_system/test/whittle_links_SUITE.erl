@@ -5,9 +5,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([applications/1, releases/1, sources/1, libraries/1]).
+-export([applications/1, unreadable_targets/1, releases/1, sources/1, libraries/1]).
 
-all() -> [applications, releases, sources, libraries].
+all() -> [applications, unreadable_targets, releases, sources, libraries].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -79,6 +79,45 @@ applications(Config) ->
     ?assert(lists:member(<<"application app: its directory is a link and points outside the input, "
                            "to ../../build/app: the output contains a copy of the "
                            "target">>, Words)).
+
+%% The error names the link of the input, and not only a file that is not the user's. A build that
+%% refuses such links does not enter the target.
+unreadable_targets(Config) ->
+    Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    ok = filelib:ensure_path(in("elsewhere/deep", Config)),
+    ok = file:make_symlink("gone", in("elsewhere/deep/dangling", Config)),
+    ok = file:make_symlink("../elsewhere", filename:join(Dir, "priv")),
+    Says = fun() ->
+                   {error, Error} = whittle_read:read(Dir, staged:options()),
+                   unicode:characters_to_binary(whittle_system:format_error(Error))
+           end,
+    Named = fun(Link, To, File) ->
+                    unicode:characters_to_binary(
+                      [filename:join(Dir, Link), " is a symbolic link out of the input, to ", To,
+                       ", and ", filename:join(Dir, File), " behind it is a link without a target: "
+                       "replace the link with the files that the program needs, or remove the "
+                       "link"])
+            end,
+    ?assertEqual(Named("priv", "../elsewhere", "priv/deep/dangling"), Says()),
+    ?assertEqual([{"application app", <<"priv">>, "../elsewhere"}], links(Dir)),
+    %% A link below a directory of the input.
+    ok = file:delete(filename:join(Dir, "priv")),
+    ok = file:make_dir(filename:join(Dir, "priv")),
+    ok = file:make_symlink("../../elsewhere/deep", filename:join(Dir, "priv/own")),
+    ?assertEqual(Named("priv/own", "../../elsewhere/deep", "priv/own/dangling"), Says()),
+    ?assertEqual([{"application app", <<"priv/own">>, "../../elsewhere/deep"}], links(Dir)),
+    %% The files of a release.
+    ok = file:del_dir_r(filename:join(Dir, "priv")),
+    Release = in("rel", Config),
+    release(Release),
+    made:app(in("rel/lib/app-1", Config), app, [], []),
+    ok = file:rename(filename:join(Release, "releases/1"), in("elsewhere/1", Config)),
+    ok = file:make_symlink("../../elsewhere/1", filename:join(Release, "releases/1")),
+    ok = file:make_symlink("gone", in("elsewhere/1/sys.config", Config)),
+    {error, {behind_link, {Link, "../../elsewhere/1", _, enoent}}} =
+        whittle_read:read(Release, staged:options()),
+    ?assertEqual(filename:join(Release, "releases/1"), Link),
+    ?assertEqual([{"the release", <<"releases/1">>, "../../elsewhere/1"}], links(Release)).
 
 %% This covers all files that are read of a release, and each directory on the path to them.
 releases(Config) ->

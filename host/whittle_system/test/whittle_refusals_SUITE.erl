@@ -278,7 +278,16 @@ circular(Config) ->
     made:app(filename:join(Dir, "_build/default/lib/one"), one, [{applications, [two]}], []),
     made:app(filename:join(Dir, "_build/default/lib/two"), two, [{applications, [one]}], []),
     source(Dir, "top", "kernel, stdlib, one"),
-    refused(Dir, circular_applications, "need each other in a cycle").
+    refused(Dir, circular_applications, "need each other in a cycle"),
+    Own = made:app(in("own", Config), own, [{applications, [kernel, stdlib, own]}], []),
+    refused(Own, circular_applications,
+            "^application own lists itself as an application that it needs: remove it from the "
+            "list `applications' in its own .app file$"),
+    %% A name with a blank has quotes.
+    Blank = made:app(in("a b", Config), 'a b', [{applications, [kernel, 'a b']}], []),
+    refused(Blank, circular_applications, "^application 'a b' lists itself"),
+    Kernel = made:app(in("kernel", Config), kernel, [{applications, [stdlib]}], []),
+    refused(Kernel, circular_applications, "rename yours if OTP has an application of its name$").
 
 unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
@@ -571,7 +580,8 @@ link_loop(Config) ->
     {ok, #{files := Files}} = whittle_system:app(loop, System),
     ?assertEqual([<<"priv/file">>], maps:keys(Files)),
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
-    refused(Dir, unreadable, "back/priv.* is a symbolic link in a loop: remove it").
+    refused(Dir, behind_link, "loop/priv is a symbolic link out of the input, to ../elsewhere, and "
+            ".*back/priv.* behind it is a link in a loop: replace the link with").
 
 %% A file that cannot be packed gives an error instead of being left out silently.
 other_files(Config) ->
@@ -675,7 +685,8 @@ bad_config(Config) ->
     [begin
          made:file(in("rel/releases/1/sys.config", Config), Text),
          {error, {bad_config, {File, Why}}} =
-             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                        #{kind => input}),
          ?assertEqual(<<"sys.config">>, filename:basename(File)),
          ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
          ?assert(one_line({bad_config, {File, Why}}))
@@ -686,7 +697,8 @@ bad_config(Config) ->
                               {"[]. [].", "not one list"}]],
     made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
     {ok, {_, _, Notes}} =
-        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1"),
+        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                        #{kind => input}),
     ?assertEqual(["sys.config names further files, which must exist when the program starts: more"],
                  [lists:flatten(Note) || Note <- Notes]).
 
@@ -739,7 +751,10 @@ odd_names_in_releases(Config) ->
                  {"[]", "x", "", "the release's version `' is empty"},
                  {"[{'../../x', \"1\"}]", "x", "1",
                   "the application's name `../../x' contains a /"},
-                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' contains a /"}]
+                 {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' contains a /"},
+                 {"[{x, \"1\"}, {x, \"1\"}]", "x", "1", "x.rel: lists the application x twice; "},
+                 {"[{x, \"1\", bogus}]", "x", "1",
+                  "x.rel: gives the application x the start type bogus; the types are permanent"}]
                 ++ [{"[]", [$x, Format, $y], "1", "y' contains an invisible format character"}
                     || Format <- [16#AD, 16#200B, 16#200F, 16#202A, 16#202E, 16#2060, 16#2064,
                                   16#2066, 16#206F, 16#FEFF, 16#E0020]]],
@@ -758,6 +773,10 @@ odd_names_in_escripts(Config) ->
                                             "-module('../whittle_outside').\n", Main]),
     refused(Leads, odd_name, "the module's name `../whittle_outside' contains a /"),
     ?assertEqual([], filelib:wildcard(Outside ++ "*")),
+    %% The module's file name needs five bytes more.
+    Long = lists:duplicate(251, $a),
+    refused(made:file(in(Long, Config), ["#!/usr/bin/env escript\n", Main]), odd_name,
+            "the module's name `" ++ Long ++ "' is longer than 250 bytes: rename it"),
     Beam = in("beam", Config),
     ok = escript:create(Beam, [shebang, {beam, made:beam("-module('../x'). " ++ Main)}]),
     refused(Beam, odd_name, "the module's name `../x' contains a /"),

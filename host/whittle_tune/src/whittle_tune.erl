@@ -5,7 +5,7 @@
 -module(whittle_tune).
 
 -export([explain/2, explain_node/1]).
--export([rows/1, tops/1, json/1, unexplained/1]).
+-export([rows/1, tops/1, changes/1, json/1, unexplained/1]).
 -export([tune/2, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
 
@@ -30,6 +30,8 @@
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
           blocks => pos_integer(),              % see whittle_tune_search:options()
+          record => boolean(),                  % record the functions that the workload calls, for
+                                                % `--seen only'; default: false
           tell => fun((whittle_make:event() | event()) -> term())}.
 
 -type event() :: whittle_tune_search:event().
@@ -87,7 +89,15 @@ tune(Path, #{out := Out} = Options) ->
        fun(_) ->
                whittle_tune_subject:with(
                  Path, Options,
-                 fun(Subject) -> whittle_tune_search:run(Path, Subject, search(Dir, Options)) end)
+                 fun(Subject) ->
+                         Search = search(Dir, Options),
+                         whittle_work:steps(
+                           [fun(_) -> recording(Subject, Search, Options) end,
+                            fun(Recording) ->
+                                    kept(Recording, Out,
+                                         whittle_tune_search:run(Path, Subject, Search))
+                            end])
+                 end)
        end,
        fun(Found) ->
                whittle_work:steps(
@@ -98,6 +108,20 @@ tune(Path, #{out := Out} = Options) ->
                                  notes => Notes}}
                   end])
        end]).
+
+%% The recording comes first: a program that cannot be recorded ends the search before it begins.
+recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:record(Subject, Run);
+recording(_, _, _) -> {ok, none}.
+
+%% The recording lies beside the file of settings, which names it for the build.
+kept(_, _, {error, _} = Error) -> Error;
+kept(none, _, {ok, Found}) -> {ok, Found};
+kept(Bytes, Out, {ok, Found}) ->
+    File = Out ++ ".trace",
+    case file:write_file(File, Bytes) of
+        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
+        {error, Reason} -> {error, {file, File, Reason}}
+    end.
 
 unused(Dir) ->
     case filelib:is_file(Dir) of
@@ -125,8 +149,9 @@ tables(#{found := Found}) -> whittle_tune_report:tables(Found).
 
 %% @doc Returns what a search found as data.
 -spec found_json(tuned()) -> whittle_json:json().
-found_json(#{found := Found, out := Out, dir := Dir, page := Page}) ->
-    (whittle_tune_report:json(Found))#{out => unicode:characters_to_binary(Out),
+found_json(#{found := #{account := Account} = Found, out := Out, dir := Dir, page := Page}) ->
+    (whittle_tune_report:json(Found))#{account => json(Account),
+                                       out => unicode:characters_to_binary(Out),
                                        samples => unicode:characters_to_binary(Dir),
                                        page => unicode:characters_to_binary(Page)}.
 
@@ -138,8 +163,17 @@ rows(Account) -> whittle_measure_account:rows(Account).
 -spec tops(account()) -> [[[unicode:chardata() | integer()]]].
 tops(Account) -> whittle_measure_account:tops(Account).
 
+%% @doc Returns the changes to the program's code that would save memory: the rows of a table, the
+%% first of which is its head, and the lines below it.
+-spec changes(account()) -> {[[unicode:chardata() | integer()]], [unicode:chardata()]}.
+changes(#{changes := Changes}) ->
+    {whittle_tune_changes:rows(Changes), whittle_tune_changes:notes(Changes)};
+changes(_) -> {[], []}.
+
 %% @doc Returns an account as data.
 -spec json(account()) -> whittle_json:json().
+json(#{changes := Changes} = Account) ->
+    (whittle_measure_account:json(Account))#{changes => whittle_tune_changes:json(Changes)};
 json(Account) -> whittle_measure_account:json(Account).
 
 %% @doc Returns the part of the resident memory that the account does not explain, from 0 to 1.
@@ -160,6 +194,9 @@ format_error({budget_below_code, Ram, Fixed, _}) ->
 format_error({short_work, Milliseconds}) ->
     io_lib:format("the work took ~b ms, too short to compare: give a workload of a second or more",
                   [Milliseconds]);
+format_error(no_recording) ->
+    "the run recorded no function of the program: name a program built without --shake, or leave "
+        "out --record (docs/recordings.md has the rules)";
 format_error({short_time, Seconds, Needed}) ->
     io_lib:format("~b s are too short for a search with this workload: give --time ~bs, or a "
                   "shorter workload", [Seconds, Needed]);
@@ -167,9 +204,18 @@ format_error({fails_without, Line}) ->
     ["the program fails with its own settings: ", Line, ": correct the program or its arguments"];
 format_error({no_program, Path}) when is_list(Path) ->
     [Path, " is neither a program nor an input of `whittle build': correct the path"];
-format_error({run, {not_ready, _, _} = Reason}) ->
-    [whittle_measure_observe:format_error(Reason), ": give --ready with a regular expression that "
-     "matches a line of the program, or a larger --seconds"];
+format_error({other_processor, Path}) ->
+    [Path, " is a program for another processor, and no output of Whittle: name a script that "
+     "starts it under its emulator, or look at it on its own machine with --explain --node"];
+format_error({no_emulator, Path, Target, Program}) ->
+    [Path, " is built for ", Target, ", and the emulator ", Program, " is not on the PATH: install "
+     "it (Debian package qemu-user), or look at the program on its board with --explain --node"];
+format_error({run, {not_ready, Milliseconds, Output}}) ->
+    Seconds = Milliseconds div 1000,
+    io_lib:format("the program was not ready after ~b s (~ts): give --ready with a regular "
+                  "expression that matches a line of the program; if the program needs more "
+                  "time to get ready, give --seconds a number above ~b",
+                  [Seconds, whittle_measure_observe:last(Output), Seconds]);
 format_error({run, {workload_failed, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": correct the command of --workload"];
 format_error({run, {workload_endless, _, _} = Reason}) ->
@@ -183,7 +229,8 @@ format_error({too_soon, Milliseconds}) ->
     io_lib:format("the program ended after ~b ms, too soon to take its account: give it a longer "
                   "workload, and let it print a line when it is ready", [Milliseconds]);
 format_error({no_dump, _} = Error) -> whittle_measure_snapshot:format_error(Error);
-format_error({account, _, _} = Error) -> whittle_measure_snapshot:format_error(Error);
+format_error({Tag, _, _} = Error) when Tag =:= account; Tag =:= slow_dump; Tag =:= old_dump ->
+    whittle_measure_snapshot:format_error(Error);
 format_error({directory, Dir, Reason}) ->
     [Dir, " cannot be written (", file:format_error(Reason),
      "): set TMPDIR to a directory with free space"];
@@ -191,7 +238,10 @@ format_error({no_distribution, Name, Reason}) ->
     io_lib:format("Whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
                   "name", [Name, Reason]);
 format_error({no_answer, Name}) ->
-    [Name, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
+    [case lists:member($@, Name) of
+         true -> Name;
+         false -> [Name, " (without @HOST this is a node of this machine)"]
+     end, " does not answer: it is not running, or it has another cookie (set RELEASE_COOKIE or "
      "WHITTLE_COOKIE_FILE as for the node)"];
 format_error({call_failed, Name, Reason}) ->
     io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);
@@ -220,4 +270,5 @@ details(_) -> [].
 -spec code(reason()) -> atom().
 code({make, Reason}) -> whittle_make:code(Reason);
 code({run, Reason}) -> element(1, Reason);
+code(Reason) when is_atom(Reason) -> Reason;
 code(Reason) -> element(1, Reason).

@@ -49,6 +49,7 @@ moves(#{vm := Vm}, Settings) ->
                                       carrier_most => 256, carrier_main => 16,
                                       carrier_cache => 0}},
      #{name => min, values => #{allocators => min}},
+     #{name => small_types, values => #{small_types => malloc}},
      #{name => fullsweep_0, values => #{fullsweep => 0}},
      #{name => fullsweep_10, values => #{fullsweep => 10}},
      #{name => small_heaps, values => #{heap => 128, binary_heap => 4181}}].
@@ -129,15 +130,17 @@ alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].
 joined(Moves) -> lists:foldl(fun(#{values := Values}, Before) -> maps:merge(Before, Values) end,
                              #{}, Moves).
 
-%% @doc Joins the moves that save memory in most programs, with each of the two smallest ways to get
-%% memory. On a noisy machine a move alone may seem to be useless or slow, so these race in any
+%% @doc Joins the moves that save memory in most programs, with each of the three smallest ways to
+%% get memory. On a noisy machine a move alone may seem to be useless or slow, so these race in any
 %% case.
 -spec extremes([candidate()]) -> [candidate()].
 extremes(Moves) ->
     [#{name => Name,
        values => joined([Move || #{name := Of} = Move <- Moves, lists:member(Of, Names)])}
      || {Name, Names} <- [{all_min, [tables, one_scheduler, small_heaps, min]},
-                          {all_small, [tables, one_scheduler, small_heaps, one_small]}]].
+                          {all_small, [tables, one_scheduler, small_heaps, one_small]},
+                          {all_least, [tables, one_scheduler, small_heaps, one_small,
+                                       small_types]}]].
 
 %% @doc Returns variants of a candidate whose numbers are half or twice as large, within the ranges.
 %% Tables are left alone: a smaller one might be full on another day.

@@ -98,10 +98,12 @@ taken(Node, Name) ->
              end,
     case Kernel of
         {ok, Memory} ->
-            Text = [[$\n, call(Node, erlang, system_info, [Item])]
-                    || Item <- [system_version, info, procs]],
+            [_, _, Procs] = Text = [iolist_to_binary([$\n, call(Node, erlang, system_info, [Item])])
+                                    || Item <- [system_version, info, procs]],
             Vm = whittle_measure_dump:parse(with_word(Node, iolist_to_binary(Text))),
-            {ok, whittle_measure_account:make(Vm, Memory)};
+            Call = fun(Module, Function, Arguments) -> call(Node, Module, Function, Arguments) end,
+            {ok, (whittle_measure_account:make(Vm, Memory))
+             #{changes => whittle_tune_live:changes(Call, Procs)}};
         {error, _} -> {error, {no_kernel, Name}}
     end.
 

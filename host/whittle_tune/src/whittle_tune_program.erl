@@ -4,7 +4,7 @@
 %% @hidden
 -module(whittle_tune_program).
 
--export([run/2, explain/2]).
+-export([run/2, explain/2, record/2]).
 
 -export_type([options/0, error/0]).
 
@@ -17,12 +17,15 @@
 -type error() :: {run, whittle_measure_observe:error()}
                | {too_soon, non_neg_integer()}
                | whittle_measure_snapshot:error()
-               | {directory, file:filename(), file:posix() | badarg}.
+               | {directory, file:filename(), file:posix() | badarg}
+               | no_recording.
 
 %% The milliseconds between two readings of memory.
 -define(INTERVAL, 100).
 %% The least seconds that a program has to be ready.
 -define(READY, 60).
+%% The longest time that a program with a recorder takes to end after SIGTERM.
+-define(END_MS, 10_000).
 
 %% @doc Runs the program once.
 -spec run(whittle_measure_observe:subject(), options()) ->
@@ -39,6 +42,34 @@ run(Subject, #{seconds := Seconds} = Options, Look) ->
     end.
 
 patience(Seconds) -> 1000 * max(Seconds, ?READY).
+
+%% @doc Runs the program once and returns a recording of the functions that it calls.
+-spec record(whittle_measure_observe:subject(), options()) -> {ok, binary()} | {error, error()}.
+record(#{environment := Environment} = Subject, Options) ->
+    case whittle_recording:start() of
+        {ok, Dir} ->
+            try
+                Variables = [{Name, unicode:characters_to_list(Value)}
+                             || {Name, Value} <- whittle_recording:environment(Dir)],
+                case run(Subject#{environment := Variables ++ Environment}, Options, fun ends/1) of
+                    {ok, _} ->
+                        case whittle_recording:bytes(Dir) of
+                            {ok, _} = Ok -> Ok;
+                            empty -> {error, no_recording}
+                        end;
+                    {error, _} = Error -> Error
+                end
+            after whittle_recording:remove(Dir)
+            end;
+        {error, {Dir, Reason}} -> {error, {directory, Dir, Reason}}
+    end.
+
+%% The VM writes the last part of its recording when it ends in order.
+ends(Started) ->
+    Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
+    ok = whittle_measure_snapshot:signal("TERM", Pid),
+    _ = whittle_measure_snapshot:wait(Started, Pid, ?END_MS),
+    #{}.
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
 %% program ends by itself, it runs a second time, up to the moment at which it had the most memory.
@@ -60,7 +91,7 @@ explain(Subject, Options, Dump) ->
     Look = fun(Started) ->
                    Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
                    #{extra => has_extra(Pid),
-                     snapshot => whittle_measure_snapshot:take(Started, Dump)}
+                     snapshot => whittle_measure_snapshot:take(Started, Dump, fun changes/1)}
            end,
     case run(Dumping, Options, Look) of
         {ok, #{snapshot := {ok, Account}} = Outcome} ->
@@ -88,6 +119,8 @@ at_peak(Subject, #{seconds := Seconds} = Options, Look, #{memory := Memory} = Ou
                 {error, Reason} -> {error, {run, Reason}}
             end
     end.
+
+changes(Text) -> #{changes => whittle_tune_changes:from_dump(Text)}.
 
 %% The first moment with almost the most memory. The second run may be shorter, so a later moment
 %% could be behind its end.

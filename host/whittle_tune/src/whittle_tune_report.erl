@@ -27,10 +27,14 @@ row(#{name := Name, runs := Runs, failed := Failed} = Summary, Best) ->
     case Summary of
         #{peak := Peak, ratio := Ratio, interval := {Low, High}, slowdown := Slowdown} ->
             [atom_to_list(Name), round(Peak), io_lib:format("~.3f", [Ratio]),
-             io_lib:format("~.3f to ~.3f", [Low, High]), io_lib:format("~.3f", [Slowdown]), Runs,
+             interval(Runs - Failed, Low, High), io_lib:format("~.3f", [Slowdown]), Runs,
              Mark];
         _ -> [atom_to_list(Name), "-", "-", "-", "-", Runs, Mark]
     end.
+
+%% One run has no interval.
+interval(1, _, _) -> "-";
+interval(_, Low, High) -> io_lib:format("~.3f to ~.3f", [Low, High]).
 
 settings(Best, #{settings := Settings} = Found) ->
     Values = values(Best, Found),
@@ -114,7 +118,8 @@ text(Path, #{best := Best, settings := Settings} = Found) ->
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
     binary(["%% Settings that `whittle tune' found for ", filename:basename(Path), ".\n"
             "%% To use them: whittle build --settings FILE, or write the flags into vm.args.\n",
-            io_lib:format("~tp.~n", [#{flags => Flags, environment => Variables,
+            io_lib:format("~tp.~n", [(maps:with([build], Found))
+                                     #{flags => Flags, environment => Variables,
                                        settings => Values}])]).
 
 %% @doc Returns what a search found as data (docs/json.md).

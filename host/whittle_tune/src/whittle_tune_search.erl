@@ -37,6 +37,7 @@
           validation := [whittle_tune_race:result()],
           validated := [atom()],
           best := atom(), holds := boolean(),
+          build => #{evidence := file:filename(), seen := only},   % of whittle_tune:tune/2
           detectable := float()}.              % the slowdown that the validation could detect
 
 -type error() :: whittle_tune_program:error() | whittle_tune_settings:error()

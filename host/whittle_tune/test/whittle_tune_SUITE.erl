@@ -5,10 +5,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([searched/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
-         fails_without/1, full_disk/1, every_error_is_one_line/1]).
+         fails_without/1, full_disk/1, one_run/1, recorded/1, no_recording/1, other_processor/1,
+         every_error_is_one_line/1]).
 
 all() -> [searched, used_directory, budget_below_code, short_work, short_time, fails_without,
-          full_disk, every_error_is_one_line].
+          full_disk, one_run, recorded, no_recording, other_processor, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a search", atom_to_list(Case)]),
@@ -89,10 +90,55 @@ full_disk(_) ->
                  whittle_tune_report:write("/dev/full", "program",
                                            #{best => own, candidates => [], settings => []})).
 
+%% An interval needs two runs.
+one_run(_) ->
+    Results = [#{block => Block, name => own, peak => 1000 + Block, time => 10, cpu => 1}
+               || Block <- [1, 2]],
+    Interval = fun(Runs) ->
+                       [[_, [_, _, _, Shown | _]] | _] =
+                           whittle_tune_report:tables(
+                             #{validation => lists:sublist(Results, Runs), validated => [own],
+                               best => own, results => [], candidates => [], settings => []}),
+                       lists:flatten(Shown)
+               end,
+    ?assertEqual("-", Interval(1)),
+    ?assertEqual("1.000 to 1.000", Interval(2)).
+
+%% The recording has the module of the program, and the file of settings names it.
+recorded(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    ok = file:write_file(in("called.erl", Config),
+                         "-module(called).\n-export([main/0]).\n"
+                         "main() -> io:put_chars(\"ready\\n\"), receive stop -> ok end.\n"),
+    {ok, _} = compile:file(in("called.erl", Config), [{outdir, Dir}]),
+    Subject = subject(["-pa '", Dir, "' -eval 'called:main()'"], Config),
+    {ok, Bytes} = whittle_tune_program:record(Subject, #{seconds => 1}),
+    {ok, Evidence} = whittle_shake_evidence:from_binary(Bytes),
+    ?assertEqual([called], whittle_recording:own(Evidence)),
+    Text = whittle_tune_report:text("program", #{best => own, candidates => [], settings => [],
+                                                 build => #{evidence => "x.trace", seen => only}}),
+    File = in("settings", Config),
+    ok = file:write_file(File, Text),
+    ?assertMatch({ok, [#{build := #{evidence := "x.trace", seen := only}}]}, file:consult(File)).
+
+no_recording(Config) ->
+    Subject = subject("-eval 'io:put_chars(\"ready\\n\")'", Config),
+    ?assertEqual({error, no_recording},
+                 whittle_tune_program:record(Subject, #{seconds => 1})).
+
+%% An ELF file for another processor that Whittle did not make. Its begin names class, byte order
+%% and processor (MIPS 64).
+other_processor(Config) ->
+    Program = in("foreign", Config),
+    ok = file:write_file(Program, <<16#7f, "ELF", 2, 2, 1, 0:72, 2:16, 8:16, 0:800>>),
+    ok = file:change_mode(Program, 8#755),
+    ?assertEqual({error, {other_processor, Program}}, tune(Program, #{}, Config)).
+
 every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
-     || Error <- [{used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}}, {short_work, 5},
-                  {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
+     || Error <- [no_recording, {other_processor, "x"}, {no_emulator, "x", "mips", "qemu-mips"},
+                  {used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}},
+                  {short_work, 5}, {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
                   {file, "x", eacces}, {exists, "x"}]].
 
 %% Internal functions
@@ -101,6 +147,13 @@ tune(Program, Options, Config) ->
     whittle_tune:tune(Program, Options#{out => in("out", Config)}).
 
 in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).
+
+subject(Words, Config) ->
+    Program = in("recorded", Config),
+    ok = file:write_file(Program, ["#!/bin/sh\nexec '", code:root_dir(), "/bin/erl' -noshell ",
+                                   Words, "\n"]),
+    ok = file:change_mode(Program, 8#755),
+    #{program => Program, arguments => [], environment => []}.
 
 %% A script that does `First' and then runs a VM, which works for a third of a second. `init:stop/0'
 %% would take another second. The run for the account has ERL_CRASH_DUMP and waits longer, so that

@@ -67,13 +67,18 @@ move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
 %% The extremes lack a move that is not there.
 smallest(_) ->
     Moves = [move(tables, processes, 1024), move(min, allocators, min),
-             move(one_small, carrier_least, 32), move(one_scheduler, schedulers, 1)],
+             move(one_small, carrier_least, 32), move(one_scheduler, schedulers, 1),
+             move(small_types, small_types, malloc)],
     ?assertEqual([#{name => all_min,
                     values => #{processes => 1024, allocators => min, schedulers => 1}},
                   #{name => all_small,
-                    values => #{processes => 1024, carrier_least => 32, schedulers => 1}}],
+                    values => #{processes => 1024, carrier_least => 32, schedulers => 1}},
+                  #{name => all_least,
+                    values => #{processes => 1024, carrier_least => 32, schedulers => 1,
+                                small_types => malloc}}],
                  whittle_tune_candidate:extremes(Moves)),
-    ?assertMatch([#{values := #{allocators := min}}, #{values := #{carrier_least := 32}}],
+    ?assertMatch([#{values := #{allocators := min}}, #{values := #{carrier_least := 32}},
+                  #{values := #{small_types := malloc}}],
                  whittle_tune_candidate:extremes(tl(Moves))),
     [?assertNot(is_map_key(processes, Values))
      || #{values := Values} <- whittle_tune_candidate:extremes(tl(Moves))].

@@ -12,7 +12,7 @@
 %% The reason why a term is not decoded.
 -type refusal() :: not_a_term | too_large | too_many().
 
-%% This VM has no room for the atoms. It has with the given limit of atoms (the emulator's flag +t).
+%% This VM has no room for the atoms. A VM with the given limit (the emulator's flag +t) has.
 -type too_many() :: {too_many_atoms, Limit :: pos_integer()}.
 
 %% The limit in bytes. Data that inflates to more counts as damaged.
@@ -117,7 +117,8 @@ check_text(Text) ->
 -spec too_many_atoms(Limit :: pos_integer()) -> unicode:chardata().
 too_many_atoms(Limit) ->
     io_lib:format("has more different names than Whittle accepts (three quarters of the ~b atoms "
-                  "of its VM, for all files together): shorten it, or set ERL_ZFLAGS=\"+t ~b\"",
+                  "of its VM, for all files together): make the file smaller, or run the command "
+                  "again with ERL_ZFLAGS=\"+t ~b\"",
                   [erlang:system_info(atom_limit), Limit]).
 
 %% Internal

@@ -92,13 +92,20 @@ number(Port, Before) ->
         {Port, {data, Bytes}} ->
             case binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>) of
                 [Line, Rest] ->
-                    _ = [self() ! {Port, {data, Rest}} || Rest =/= <<>>],
+                    keep(Port, Rest),
                     {ok, {Port, binary_to_integer(Line)}};
                 [All] -> number(Port, All)
             end;
         {Port, {exit_status, Status}} ->
             {error, {status, Status, Before}}
     end.
+
+%% Output can come in one piece with the process number. It waits in the process dictionary, where
+%% {@link next/2} takes it before any message of the port.
+keep(_, <<>>) -> ok;
+keep(Port, Output) ->
+    undefined = put({?MODULE, Port}, Output),
+    ok.
 
 %% @doc Returns the process number of a program that was started.
 -spec pid(started()) -> pos_integer().
@@ -108,10 +115,14 @@ pid({_, Pid}) -> Pid.
 %% given number of milliseconds.
 -spec next(started(), timeout()) -> {output, binary()} | {ended, non_neg_integer()} | timeout.
 next({Port, _}, Timeout) ->
-    receive
-        {Port, {data, Bytes}} -> {output, Bytes};
-        {Port, {exit_status, Status}} -> {ended, Status}
-    after Timeout -> timeout
+    case erase({?MODULE, Port}) of
+        undefined ->
+            receive
+                {Port, {data, Bytes}} -> {output, Bytes};
+                {Port, {exit_status, Status}} -> {ended, Status}
+            after Timeout -> timeout
+            end;
+        First -> {output, First}
     end.
 
 %% @doc Ends a program and all programs that it started, and drops the rest of its output.

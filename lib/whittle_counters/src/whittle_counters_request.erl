@@ -27,22 +27,43 @@
 read(Socket, Deadline) ->
     case packet(http_bin, <<>>, {Socket, Deadline}, 414) of
         {ok, {http_request, Method, Uri, Version}, _, Rest} ->
-            headers(Rest, {Socket, Deadline}, ?HEADERS, ?HEAD_BYTES,
+            headers(Rest, {Socket, Deadline, none}, ?HEADERS, ?HEAD_BYTES,
                     #{method => Method, path => path(Uri), version => Version, accept => <<>>});
         {ok, _, _, _} -> {error, 400};
         {error, _} = Error -> Error
     end.
 
-headers(Buffer, From, Left, Bytes, Request) ->
-    case packet(httph_bin, Buffer, From, 431) of
+%% The third part of From is the length of the body that a header gave.
+headers(Buffer, {Socket, Deadline, Length} = From, Left, Bytes, Request) ->
+    case packet(httph_bin, Buffer, {Socket, Deadline}, 431) of
         {ok, http_eoh, _, _} -> {ok, Request};
         {ok, {http_header, _, _, _, _}, Size, _} when Left =:= 0; Size > Bytes -> {error, 431};
         {ok, {http_header, _, 'Accept', _, Value}, Size, Rest} ->
             headers(Rest, From, Left - 1, Bytes - Size, Request#{accept := Value});
+        {ok, {http_header, _, 'Content-Length', _, Value}, Size, Rest} ->
+            %% Two lengths are an attack on a proxy that believes the other one (RFC 9112, 6.3).
+            case length_of(Value) of
+                {ok, Given} when Length =:= none; Length =:= Given ->
+                    headers(Rest, {Socket, Deadline, Given}, Left - 1, Bytes - Size, Request);
+                _ -> {error, 400}
+            end;
         {ok, {http_header, _, _, _, _}, Size, Rest} ->
             headers(Rest, From, Left - 1, Bytes - Size, Request);
         {ok, _, _, _} -> {error, 400};
         {error, _} = Error -> Error
+    end.
+
+%% A proxy may have joined equal headers: `5, 5'.
+length_of(Value) ->
+    case lists:usort([length_in(Part) || Part <- binary:split(Value, <<",">>, [global])]) of
+        [Length] when is_integer(Length) -> {ok, Length};
+        _ -> error
+    end.
+
+length_in(Part) ->
+    case re:run(Part, "^[ \t]*([0-9]+)[ \t]*$", [{capture, [1], binary}]) of
+        {match, [Digits]} -> binary_to_integer(Digits);
+        nomatch -> error
     end.
 
 %% Reads one line. The result has the line, its size, and the bytes after it.

@@ -190,9 +190,10 @@ reject(Name, {Tag, _} = Reason) ->
     case access(fun() -> ets:update_counter(?REFUSED, {Known, Tag}, 1, {{Known, Tag}, 0}) end,
                 none) of
         1 ->
-            logger:warning("whittle_counters, metric ~ts: ~ts (further ones are only counted, in "
+            logger:warning("whittle_counters~ts: ~ts (further ones are only counted, in "
                            "whittle_counters_rejected_total)",
-                           [Known, whittle_counters_error:format(Reason)]);
+                           [[[", metric ", atom_to_list(Known)] || Known =/= undefined],
+                            whittle_counters_error:format(Reason)]);
         _ ->
             ok
     end,

@@ -525,11 +525,13 @@ logged_by_metric(_) ->
     ok = logger:set_primary_config(level, warning),
     ok = logger:add_handler(?MODULE, ?MODULE, #{config => self()}),
     [{error, _} = ?W:set(Name, 1.5) || Name <- [one, one, two]],
+    {error, _} = ?W:set(nobody_made_this, 1),
     ok = logger:remove_handler(?MODULE),
     ok = logger:set_primary_config(level, Level),
     ok = logger:set_handler_config(default, level, Shown),
     ?assertMatch([<<"whittle_counters, metric one: a gauge", _/binary>>,
-                  <<"whittle_counters, metric two: a gauge", _/binary>>], logged()).
+                  <<"whittle_counters, metric two: a gauge", _/binary>>,
+                  <<"whittle_counters: no such metric; ", _/binary>>], logged()).
 
 log(#{msg := {"whittle_counters" ++ _ = Format, Values}}, #{config := Test}) ->
     Test ! {logged, unicode:characters_to_binary(io_lib:format(Format, Values))};

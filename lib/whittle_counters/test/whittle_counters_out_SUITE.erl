@@ -98,6 +98,14 @@ http_bad_requests(_) ->
     ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("GET /metrics HTTP/1.1\r\nno header\r\n\r\n")),
+    Lengths = fun(Values) ->
+                      Status(["GET /metrics HTTP/1.1\r\n",
+                              [["Content-Length: ", Value, "\r\n"] || Value <- Values], "\r\n"])
+              end,
+    [?assertEqual({Values, <<"400">>}, {Values, Lengths(Values)})
+     || Values <- [["5", "6"], ["5, 6"], ["x"], ["-1"], [""]]],
+    [?assertEqual({Values, <<"200">>}, {Values, Lengths(Values)})
+     || Values <- [["0"], ["5", "5"], ["5, 5"]]],
     %% The client gets the answer although the endpoint does not read the body before it.
     ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\n\r\n", binary:copy(<<0>>, 50000)])),
     [begin
