@@ -28,6 +28,8 @@ start() ->
     case os:getenv("WHITTLE_PAUSES") of
         false -> ok;
         File ->
+            %% A VM that this one starts inherits the variables, and must not replace the file.
+            _ = os:unsetenv("WHITTLE_PAUSES"),
             %% The messages of many processes wait here, so they are not on the counter's heap.
             _ = spawn_opt(fun() -> count(File) end, [{priority, high},
                                                      {message_queue_data, off_heap}]),
@@ -62,11 +64,14 @@ loop(File, Begun, Counts, Longest) ->
             loop(File, Begun, Counts, Longest)
     end.
 
-%% Another program may read the file at any moment, so it is always whole.
+%% Another program may read the file at any moment, so it is always whole. If the disk is full, the
+%% counts of the last write stay.
 write(File, Counts, Longest) ->
     New = File ++ ".new",
-    _ = prim_file:write_file(New, term_to_binary({pauses, Longest, maps:to_list(Counts)})),
-    _ = prim_file:rename(New, File),
+    _ = case prim_file:write_file(New, term_to_binary({pauses, Longest, maps:to_list(Counts)})) of
+            ok -> prim_file:rename(New, File);
+            {error, _} -> prim_file:delete(New)
+        end,
     _ = erlang:start_timer(?INTERVAL_MS, self(), write),
     ok.
 

@@ -77,7 +77,7 @@ text(#{subjects := Subjects, notes := Notes}, Against) ->
     [[subject(Subject, Against) || Subject <- Subjects], [["note: ", Note, $\n] || Note <- Notes]].
 
 subject(#{vsn := Vsn, before := Before, bytes := Bytes, objects := Objects, modules := Modules,
-          timed := Timed, checks := Checks}, Against) ->
+          timed := Timed, checks := Checks, failed := Failed}, Against) ->
     Title = case Before of
                 none -> ["OTP ", Vsn, ", compared with nothing\n"];
                 #{vsn := Was} -> ["OTP ", Vsn, " against OTP ", Was, " of ", Against, $\n]
@@ -88,6 +88,7 @@ subject(#{vsn := Vsn, before := Before, bytes := Bytes, objects := Objects, modu
      parts("object", Before, Objects), parts("module", Before, Modules),
      whittle_table:text([["start, memory, speed", "before", "now", "ratio", "verdict"]
                          | [timed(Row) || Row <- Timed]]), $\n,
+     [[failed_runs(Row) || Row <- Failed], [$\n || Failed =/= []]],
      whittle_table:text([["check", "result"]
                          | [[Name, case Passed of true -> "passed"; false -> ["FAILED: ", Line] end]
                             || #{<<"name">> := Name, <<"passed">> := Passed, <<"line">> := Line}
@@ -100,12 +101,14 @@ parts(What, _, Rows) -> table([What, "s that moved"], length(Rows), Rows).
 
 table(Title, Count, Rows) ->
     [whittle_table:text([[Title, "before", "now", "change", ""]
-                         | [exact(Row#{verdict := part}) || Row <- lists:sublist(Rows, ?SHOWN)]]),
+                         | [part(Row) ++ [""] || Row <- lists:sublist(Rows, ?SHOWN)]]),
      [["and ", whittle_number:text(Count - ?SHOWN), " more (--json has all)\n"]
       || Count > ?SHOWN], $\n].
 
-exact(#{name := Name, before := Before, 'after' := After, verdict := Verdict}) ->
-    [Name, bytes(Before), bytes(After), change(Before, After), word(Verdict)].
+exact(#{verdict := Verdict} = Row) -> part(Row) ++ [word(Verdict)].
+
+part(#{name := Name, before := Before, 'after' := After}) ->
+    [Name, bytes(Before), bytes(After), change(Before, After)].
 
 bytes(none) -> "-";
 bytes(Bytes) -> Bytes.
@@ -123,13 +126,15 @@ timed(#{name := Name, unit := Unit, before := Before, 'after' := After, ratio :=
          {Middle, Low, High} -> io_lib:format("~.3f (~.3f to ~.3f)", [Middle, Low, High])
      end, word(Verdict)].
 
+failed_runs(#{name := Name, 'after' := {Failed, Runs}, first := First}) ->
+    io_lib:format("~b of ~b runs of ~ts failed: ~ts\n", [Failed, Runs, Name, First]).
+
 value(none, _) -> "-";
 value(Value, bytes) -> [whittle_number:text(round(Value)), " bytes"];
 value(Value, milliseconds) -> io_lib:format("~.1f ms", [Value]);
 value(Value, _) -> io_lib:format("~.3f", [float(Value)]).
 
 word(new) -> "";
-word(part) -> "";
 word(same) -> "the same";
 word(none) -> "no difference";
 word(noisy) -> "not judged";
@@ -156,11 +161,13 @@ json(#{subjects := Subjects} = Moved, Dir, Against) ->
           against => case Against of none -> null; _ -> unicode:characters_to_binary(Against) end,
           subjects => [json(Subject) || Subject <- Subjects]}.
 
-json(#{before := Before, bytes := Bytes, objects := Objects, modules := Modules, timed := Timed}
-         = Subject) ->
-    Subject#{before := null(Before), bytes := [row(Row) || Row <- Bytes],
+json(#{before := Earlier, bytes := Bytes, objects := Objects, modules := Modules, timed := Timed,
+       failed := Failed} = Subject) ->
+    Subject#{before := null(Earlier), bytes := [row(Row) || Row <- Bytes],
              objects := [row(Row) || Row <- Objects], modules := [row(Row) || Row <- Modules],
-             timed := [row(Row) || Row <- Timed]}.
+             timed := [row(Row) || Row <- Timed],
+             failed := [Row#{before := tuple_to_list(Before), 'after' := tuple_to_list(After)}
+                        || #{before := Before, 'after' := After} = Row <- Failed]}.
 
 row(Row) ->
     maps:map(fun(ratio, {Middle, Low, High}) -> [Middle, Low, High];

@@ -14,7 +14,6 @@
 -export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
-                | {no_values, file:filename()}
                 | whittle_measure_otp:reason()
                 | {different_studies, file:filename(), file:filename()}
                 | {no_charts, unicode:chardata()}.
@@ -50,17 +49,7 @@ study(Name, Only) ->
 -spec run(whittle_measure_study:study(), whittle_measure_run:options()) ->
           {ok, file:filename()} | {error, reason()}.
 run(Study, Options) ->
-    whittle_work:steps([fun(_) -> whittle_measure_run:run(Study, Options) end, fun with_values/1]).
-
-with_values(Dir) ->
-    case whittle_measure_samples:read(Dir) of
-        {ok, _, Samples} ->
-            case [Values || #{<<"values">> := Values} <- Samples, map_size(Values) > 0] of
-                [] -> {error, {no_values, Dir}};
-                _ -> {ok, Dir}
-            end;
-        {error, _} = Error -> Error
-    end.
+    whittle_measure_run:run(Study, Options).
 
 %% @doc Computes the results of a directory.
 -spec results(file:filename()) -> {ok, report()} | {error, reason()}.

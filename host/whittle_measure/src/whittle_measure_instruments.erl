@@ -60,7 +60,13 @@ read(Responses, Dir, Outcome) ->
     _ = [file:delete(File) || File <- [dump(Dir), counts(Dir)]],
     Seen.
 
+%% A crash of the machine may have damaged the file.
 counted({ok, Bytes}) ->
-    {pauses, Longest, Counts} = binary_to_term(Bytes, [safe]),
-    {Longest, lists:sort(Counts)};
+    try binary_to_term(Bytes, [safe]) of
+        {pauses, Longest, Counts} when is_integer(Longest), is_list(Counts) ->
+            {Longest, lists:sort(Counts)};
+        _ -> none
+    catch
+        error:badarg -> none
+    end;
 counted({error, _}) -> none.

@@ -38,8 +38,13 @@
 %% The longest part of an unfinished line in which the engine looks for the `ready' line.
 -define(LINE_BYTES, 65_536).
 
-%% The pieces of output that may wait for the engine. A piece has at most 64 kB.
--define(BACKLOG, 2000).
+%% The output that may wait for the engine. The engine may stop for seconds to read /proc on a
+%% loaded machine. Meanwhile a valid program may print thousands of short lines, so bytes are the
+%% limit. They are counted only from so many pieces on, because this takes time. The count lacks
+%% pieces of up to 64 bytes. Each of these takes about 150 bytes, so their number has a limit too.
+-define(MANY_PIECES, 2000).
+-define(MOST_PIECES, 1_000_000).
+-define(MOST_BYTES, 128_000_000).
 
 %% @doc Runs a program until it ends or until its time is over, and then ends it. The error is
 %% `not_ready' if the program neither ended nor printed its line in time, `too_fast' if it prints
@@ -55,6 +60,7 @@ run(#{program := Program, arguments := Arguments, environment := Environment} = 
             State = #{started => Started, start => Start, interval => 1000 * Interval,
                       pattern => pattern(Settings), deadline => Start + 1000 * Patience,
                       patience => Patience,
+                      binaries => erlang:memory(binary),
                       duration => 1000 * Duration, next => Start, output => {0, []}, line => <<>>,
                       given => maps:with([workload, last], Settings),
                       outcome => maps:merge(#{memory => []}, maps:with([out], Subject))},
@@ -88,15 +94,20 @@ due(#{next := Next, deadline := Deadline} = State) ->
         true -> watch(State)
     end.
 
-%% A port does not wait until its owner has read, so the pieces that wait have a limit.
+%% A port does not wait until its owner has read, so the output that waits has a limit.
 printed(#{started := Started} = State) ->
-    case process_info(self(), message_queue_len) of
-        {message_queue_len, Waiting} when Waiting > ?BACKLOG ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    case is_too_much(Waiting, State) of
+        true ->
             ok = stop_workload(State),
             ok = whittle_program:stop(Started),
             {error, {too_fast, tail(State)}};
-        _ -> due(State)
+        false -> due(State)
     end.
+
+is_too_much(Waiting, _) when Waiting =< ?MANY_PIECES -> false;
+is_too_much(Waiting, _) when Waiting > ?MOST_PIECES -> true;
+is_too_much(_, #{binaries := Before}) -> erlang:memory(binary) - Before > ?MOST_BYTES.
 
 %% The workload's end is seen at the next reading. Its time is exact, because its own process takes
 %% it.

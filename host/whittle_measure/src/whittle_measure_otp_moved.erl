@@ -2,7 +2,10 @@
 %%
 %% Totals of bytes are exact. A total is a regression if it grew by more than the bound. A time or
 %% a peak of memory is one if the whole interval of its ratio lies beyond the bound. A check that
-%% fails is one in any case. Objects and modules are listed, and are no regressions by themselves.
+%% fails is one in any case. A program is one if a larger part of its runs failed than before, or
+%% if it failed and there is no earlier run.
+%%
+%% Objects and modules are listed, and are no regressions by themselves.
 %%
 %% Another machine or compiler makes times incomparable. Their bytes are compared, with a note. If
 %% the machine was too noisy in one of the runs, the ratios of times stand there without a verdict.
@@ -25,6 +28,7 @@
           objects := [exact()],                       % those that moved, the largest first
           modules := [exact()],
           timed := [timed()],
+          failed := [failed()],                       % programs with failed runs
           checks := [#{binary() => term()}]}.
 
 -type exact() :: #{name := binary(), before := non_neg_integer() | none,
@@ -34,6 +38,11 @@
                    before := float() | none, 'after' := float() | none,
                    ratio := none | {float(), Low :: float(), High :: float()},
                    verdict := verdict()}.
+
+%% The runs of a program that failed, or that lack a number. `first' is the line of the first one.
+-type failed() :: #{name := binary(), before := share(), 'after' := share(), first := binary()}.
+
+-type share() :: {Failed :: non_neg_integer(), Runs :: non_neg_integer()}.
 
 %% The verdict on a time is `noisy' if the machine was, and `not_compared' if it was another one.
 -type verdict() :: new | same | smaller | larger | regression | none | noisy | not_compared.
@@ -84,13 +93,14 @@ same_machine(#{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := One},
     abs(One - Other) =< ?SAME_MEMORY * max(One, Other);
 same_machine(_, _) -> false.
 
-%% Chooses the stored subject: of the same level, else of the same release, else of the newest.
+%% Chooses the stored subject of the same release, or else of the newest. If two have this release,
+%% the one of the same level counts.
 other(_, none, _) -> none;
 other(_, _, [_ | _]) -> none;
 other(#{<<"level">> := Level, <<"release">> := Release}, #{facts := #{<<"subjects">> := All}} = Old,
       []) ->
     Rank = fun(#{<<"level">> := L, <<"release">> := R}) ->
-                   {R =:= Release, L =:= Level, binary_to_integer(R)}
+                   {R =:= Release, binary_to_integer(R), L =:= Level}
            end,
     [{_, Best} | _] = lists:reverse(lists:keysort(1, [{Rank(Each), Each} || Each <- All])),
     Old#{subject => Best}.
@@ -121,7 +131,8 @@ subject(#{<<"level">> := Level, <<"vsn">> := Vsn, <<"checks">> := Checks} = Now,
                     #{<<"level">> := Of, <<"vsn">> := Was} -> #{level => Of, vsn => Was}
                 end,
       bytes => Totals, objects => Parts(<<"objects">>), modules => Parts(<<"modules">>),
-      timed => timed(New#{subject => Now}, Other, Judged, Bound)}.
+      timed => timed(New#{subject => Now}, Other, Judged, Bound),
+      failed => failed(New#{subject => Now}, Other)}.
 
 %% The sizes of the outputs of a level, by program.
 sizes(Level, Samples) ->
@@ -193,6 +204,24 @@ values(Program, Name, #{subject := #{<<"level">> := Level}, samples := Samples})
                   <- whittle_measure_samples:runs(Samples),
               Of =:= Program1, Otp =:= Level, {ok, Value} <- [maps:find(Name1, Values)]].
 
+%% Counts the failed runs of each program, if one failed in this run.
+failed(#{study := #{programs := Programs}} = New, Old) ->
+    [#{name => atom_to_binary(Program), before => share(outcomes(Program, Old)),
+       'after' => share(Now), first => First}
+     || #{name := Program} <- Programs, Now <- [outcomes(Program, New)],
+        [First | _] <- [lists:append(Now)]].
+
+share(Outcomes) -> {length([Lines || [_ | _] = Lines <- Outcomes]), length(Outcomes)}.
+
+%% The lines about the errors of each run.
+outcomes(_, none) -> [];
+outcomes(Program, #{subject := #{<<"level">> := Level}, samples := Samples}) ->
+    Name = atom_to_binary(Program),
+    [lists:sort(maps:values(maps:get(<<"failed">>, Sample, #{})))
+     || #{<<"cell">> := #{<<"program">> := Of, <<"otp">> := Otp}} = Sample
+            <- whittle_measure_samples:runs(Samples),
+        Of =:= Name, Otp =:= Level].
+
 median([]) -> none;
 median(Values) -> whittle_measure_statistics:median(Values).
 
@@ -208,7 +237,7 @@ timed_verdict(_, _, _, _) -> none.
 
 %% Internal functions: regressions
 
-regressions(#{vsn := Vsn, bytes := Bytes, timed := Timed, checks := Checks}) ->
+regressions(#{vsn := Vsn, bytes := Bytes, timed := Timed, checks := Checks, failed := Failed}) ->
     [line("OTP ~ts: ~ts grew from ~ts to ~ts bytes",
           [Vsn, Name, whittle_number:text(Before), whittle_number:text(After)])
      || #{name := Name, before := Before, 'after' := After, verdict := regression} <- Bytes]
@@ -216,6 +245,11 @@ regressions(#{vsn := Vsn, bytes := Bytes, timed := Timed, checks := Checks}) ->
                  [Vsn, Name, Ratio, Low, High])
             || #{name := Name, ratio := {Ratio, Low, High}, verdict := regression} <- Timed]
         ++ [line("OTP ~ts: the check ~ts failed: ~ts", [Vsn, Name, Line])
-            || #{<<"name">> := Name, <<"passed">> := false, <<"line">> := Line} <- Checks].
+            || #{<<"name">> := Name, <<"passed">> := false, <<"line">> := Line} <- Checks]
+        ++ [line("OTP ~ts: ~b of ~b runs of ~ts failed (before: ~b of ~b): ~ts",
+                 [Vsn, After, Runs, Name, Before, Earlier, First])
+            || #{name := Name, before := {Before, Earlier}, 'after' := {After, Runs},
+                 first := First} <- Failed,
+               After * max(1, Earlier) > Before * Runs].
 
 line(Format, Values) -> unicode:characters_to_binary(io_lib:format(Format, Values)).

@@ -130,7 +130,11 @@ facts(Run) ->
     case file:read_file(file(Run)) of
         {ok, Bytes} ->
             try jiffy:decode(Bytes, [return_maps]) of
-                #{<<"format">> := ?FORMAT, <<"subjects">> := [_ | _]} = Facts -> {ok, Facts};
+                #{<<"format">> := ?FORMAT} = Facts ->
+                    case is_whole(Facts) of
+                        true -> {ok, Facts};
+                        false -> {error, {damaged_run, file(Run)}}
+                    end;
                 #{<<"format">> := Other} when Other =/= ?FORMAT ->
                     {error, {other_format, file(Run)}};
                 _ -> {error, {damaged_run, file(Run)}}
@@ -139,6 +143,19 @@ facts(Run) ->
             end;
         {error, Reason} -> {error, {no_store, file(Run), Reason}}
     end.
+
+%% Tells whether the facts have everything that the comparison reads.
+is_whole(#{<<"target">> := _, <<"compiler">> := _, <<"machine">> := #{},
+           <<"subjects">> := [_ | _] = Subjects}) ->
+    lists:all(fun is_subject/1, Subjects);
+is_whole(_) -> false.
+
+is_subject(#{<<"level">> := Level, <<"vsn">> := Vsn, <<"release">> := Release,
+             <<"totals">> := #{}, <<"objects">> := #{}, <<"modules">> := #{},
+             <<"checks">> := Checks}) ->
+    is_binary(Level) andalso is_binary(Vsn) andalso is_list(Checks)
+        andalso is_binary(Release) andalso is_integer(catch binary_to_integer(Release));
+is_subject(_) -> false.
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -8,7 +8,10 @@
 
 -import(whittle_work, [steps/1]).
 
--export([complete/4]).
+-export([complete/4, written/2]).
+
+%% As in a measured run.
+-define(PATIENCE_MS, 60_000).
 
 %% @doc Adds the recording to a build that needs one.
 -spec complete(whittle_measure_subject:build(), whittle_measure_study:study(), file:filename(),
@@ -67,11 +70,21 @@ with_recorder(Recorder, #{environment := Environment} = Subject) ->
 %% Nothing measures this run, so it needs no readings of the memory.
 settings(Program, Duration) ->
     maps:merge(maps:with([ready, workload], Program),
-               #{duration => 1000 * Duration, interval => 1000 * Duration}).
+               #{duration => 1000 * Duration, patience => max(?PATIENCE_MS, 1000 * Duration),
+                 interval => 1000 * Duration}).
 
+%% @doc Writes a recording, whole or not at all, because a study that goes on uses the file.
+-spec written(file:filename(), binary()) -> ok | {error, whittle_measure_samples:error()}.
 written(File, Bytes) ->
-    steps([fun(_) -> named(filename:dirname(File), filelib:ensure_path(filename:dirname(File))) end,
-           fun(_) -> named(File, file:write_file(File, Bytes)) end]).
+    Part = File ++ ".part",
+    ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
+    Done = steps([fun(_) -> named(filename:dirname(File),
+                                  filelib:ensure_path(filename:dirname(File))) end,
+                  fun(_) -> named(File, file:write_file(Part, Bytes)) end,
+                  fun(_) -> named(File, file:rename(Part, File)) end]),
+    ok = whittle_unfinished:done(Part),
+    _ = [file:delete(Part) || Done =/= ok],
+    Done.
 
 named(_, ok) -> ok;
 named(File, {error, Reason}) -> {error, {file, File, Reason}}.

@@ -19,6 +19,7 @@
                | {failed, map(), unicode:chardata()}.
 
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
+                | {no_values, file:filename()}
                 | {no_tool, atom(), string(), unicode:chardata()}
                 | {no_pauses, atom(), atom()}.
 
@@ -26,11 +27,15 @@
 -define(INTERVAL, 1000).
 -define(READINGS, 10).
 
+%% The time until a program is ready is at least so long, also in a study with a short duration.
+-define(PATIENCE_MS, 60_000).
+
 %% The most points of a curve in a sample.
 -define(POINTS, 600).
 
 %% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
 %% whose program cannot be built ends the study; a program that fails under a setting is a result.
+%% The error is `no_values' if no sample has a value.
 %%
 %% Everything that would end the study is checked first, as far as that needs no build.
 -spec run(whittle_measure_study:study(), options()) -> {ok, file:filename()} | {error, reason()}.
@@ -51,7 +56,18 @@ run(Study, #{dir := Dir} = Options) ->
                                   ok = whittle_measure_samples:close(Log),
                                   Done
                           end])
-           end]).
+           end,
+           fun with_values/1]).
+
+with_values(Dir) ->
+    case whittle_measure_samples:read(Dir) of
+        {ok, _, Samples} ->
+            case [Values || #{<<"values">> := Values} <- Samples, map_size(Values) > 0] of
+                [] -> {error, {no_values, Dir}};
+                _ -> {ok, Dir}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 check_tools(#{responses := Responses}) ->
     case [{no_tool, Name, Program, Remedy}
@@ -254,13 +270,16 @@ static(Made) -> maps:with([out, size, vm, library], Made).
 cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
 cpu(_) -> 0.
 
-%% Runs the program only if a response needs it.
-outcome(Cell, Made, #{responses := Responses, duration := Duration}, #{dir := Dir}) ->
+%% Runs the program only if one of its responses needs it. Responses of other programs change
+%% nothing about the run.
+outcome(#{program := Program} = Cell, Made, #{responses := All, duration := Duration},
+        #{dir := Dir}) ->
+    Responses = [Each || Each <- All, whittle_measure_response:applies(Each, Program)],
     Static = static(Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = settings(maps:get(program, Cell), Duration),
+            Settings = settings(Program, Duration),
             {Subject, Set} = whittle_measure_instruments:attach(
                                Responses, whittle_measure_subject:subject(Cell, Made), Settings,
                                Dir),
@@ -274,5 +293,5 @@ outcome(Cell, Made, #{responses := Responses, duration := Duration}, #{dir := Di
 
 settings(Program, Duration) ->
     maps:merge(maps:with([ready, workload], Program),
-               #{duration => 1000 * Duration,
+               #{duration => 1000 * Duration, patience => max(?PATIENCE_MS, 1000 * Duration),
                  interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}).

@@ -5,12 +5,16 @@
 %% itself. So the account adds no code to the program and changes nothing before its end.
 -module(whittle_measure_snapshot).
 
--export([dumping/2, take/2, take/3, format_error/1]).
+-import(whittle_work, [steps/1]).
+
+-export([dumping/2, take/2, take/3, take/4, format_error/1]).
 -export([signal/2, wait/3]).
 
 -export_type([error/0]).
 
 -type error() :: {no_dump, file:filename()}
+               | {slow_dump, non_neg_integer(), pos_integer()}    % milliseconds
+               | {old_dump, file:filename(), file:posix() | badarg}
                | {account, non_neg_integer(), file:posix() | badarg | terminated}.
 
 %% A dump also contains the heaps of all processes, behind everything that the account needs.
@@ -38,15 +42,31 @@ take(Started, Dump) -> take(Started, Dump, fun(_) -> #{} end).
 %% @doc Takes the account, and adds the map that a function makes from the text of the dump.
 -spec take(whittle_program:started(), file:filename(), fun((binary()) -> map())) ->
           {ok, whittle_measure_account:account()} | {error, error()}.
-take(Started, Dump, Also) ->
+take(Started, Dump, Also) -> take(Started, Dump, Also, ?DUMP_MS).
+
+%% @doc Takes the account like {@link take/3}. The VM has the given number of milliseconds to write
+%% its dump.
+-spec take(whittle_program:started(), file:filename(), fun((binary()) -> map()), pos_integer()) ->
+          {ok, whittle_measure_account:account()} | {error, error()}.
+take(Started, Dump, Also, Milliseconds) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
     ok = signal("STOP", Pid),
     ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
     Kernel = whittle_measure_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
+    Removed = remove(Own),
     ok = signal("CONT", Pid),
-    ok = signal("USR1", Pid),
-    ok = wait(Started, Pid, ?DUMP_MS),
+    steps([fun(_) -> Removed end,
+           fun(_) ->
+                   ok = signal("USR1", Pid),
+                   case wait(Started, Pid, Milliseconds) of
+                       ok -> ok;
+                       timeout -> {error, {slow_dump, Pid, Milliseconds}}
+                   end
+           end,
+           fun(_) -> account(Pid, Kernel, Own, Also) end]).
+
+account(Pid, Kernel, Own, Also) ->
     case {Kernel, file:read_file(Own)} of
         {{ok, Memory}, {ok, Text}} ->
             Account = whittle_measure_account:make(whittle_measure_dump:parse(Text), Memory),
@@ -75,16 +95,29 @@ runs(File) ->
         {error, _} -> false
     end.
 
-%% The program's own start script may name another file.
+%% The file may be a dump of an earlier run. A device such as /dev/null stays.
+remove(Own) ->
+    case filelib:is_regular(Own) andalso file:delete(Own) of
+        {error, Reason} -> {error, {old_dump, Own, Reason}};
+        _ -> ok
+    end.
+
+%% The program's own start script may name another file, also below the VM's directory.
 own_dump(Pid, Dump) ->
     case file:read_file(filename:join(["/proc", integer_to_list(Pid), "environ"])) of
         {ok, Text} ->
             case [Path || <<"ERL_CRASH_DUMP=", Path/binary>>
                               <- binary:split(Text, <<0>>, [global, trim_all])] of
-                [Path | _] -> unicode:characters_to_list(Path);
+                [Path | _] -> filename:absname(unicode:characters_to_list(Path), directory(Pid));
                 [] -> Dump
             end;
         {error, _} -> Dump
+    end.
+
+directory(Pid) ->
+    case file:read_link(filename:join(["/proc", integer_to_list(Pid), "cwd"])) of
+        {ok, Dir} -> Dir;
+        {error, _} -> filename:absname("")
     end.
 
 %% @doc Sends a signal to a process. The name has no `SIG'.
@@ -95,14 +128,15 @@ signal(Name, Pid) ->
 
 %% @doc Waits until a process of a program has ended, or until the milliseconds are over. A program
 %% around the VM may go on.
--spec wait(whittle_program:started(), pos_integer(), pos_integer()) -> ok.
+-spec wait(whittle_program:started(), pos_integer(), pos_integer()) -> ok | timeout.
 wait(Started, Pid, Milliseconds) ->
     ended(Started, Pid, erlang:monotonic_time(millisecond) + Milliseconds).
 
 ended(Started, Pid, Until) ->
     Left = Until - erlang:monotonic_time(millisecond),
-    case Left > 0 andalso filelib:is_dir(filename:join("/proc", integer_to_list(Pid))) of
+    case filelib:is_dir(filename:join("/proc", integer_to_list(Pid))) of
         false -> ok;
+        true when Left =< 0 -> timeout;
         true ->
             case whittle_program:next(Started, min(Left, ?WAIT_MS)) of
                 {ended, _} -> ok;
@@ -115,6 +149,13 @@ ended(Started, Pid, Until) ->
 format_error({no_dump, File}) ->
     [File, " does not exist: the program is no Erlang VM, or it handles SIGUSR1 itself; name the "
      "VM or its start script"];
+format_error({slow_dump, Pid, Milliseconds}) ->
+    io_lib:format("process ~b had not ended ~b s after SIGUSR1, so its crash dump is not complete: "
+                  "measure again when the machine has less to do; if the program handles SIGUSR1 "
+                  "itself, it cannot have an account", [Pid, Milliseconds div 1000]);
+format_error({old_dump, File, Reason}) ->
+    ["the older crash dump ", File, " cannot be removed (", file:format_error(Reason),
+     "): remove it"];
 format_error({account, Pid, Reason}) ->
     io_lib:format("/proc/~b/smaps cannot be read (~ts): run `whittle' as the program's user",
                   [Pid, file:format_error(Reason)]).

@@ -6,13 +6,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
-         checked_before_builds/1, failing/1, all_fail/1, no_program/1, bad_studies/1, shipped/1,
-         compared/1, page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         checked_before_builds/1, failing/1, all_fail/1, recording_whole/1, no_program/1,
+         bad_studies/1, shipped/1, compared/1, page/1, titles/1, references/1, full_disk/1,
+         every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, all_fail, no_program, bad_studies, shipped, compared, page,
-     titles, references, full_disk, every_error_is_one_line].
+     checked_before_builds, failing, all_fail, recording_whole, no_program, bad_studies, shipped,
+     compared, page, titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -195,7 +196,21 @@ all_fail(Config) ->
     ?assertMatch({error, {no_values, _}}, Error),
     ?assertMatch({match, _}, re:run(text(Error), "^every run of the study failed: ")),
     {ok, #{samples := Samples}} = whittle_measure:results(in("out", Config)),
-    ?assert(length(Samples) > 0).
+    ?assert(length(Samples) > 0),
+    %% The study of OTP releases calls the engine itself.
+    ?assertMatch({error, {no_values, _}},
+                 whittle_measure_run:run(study(#{programs => [program("exit 7")]}, Config),
+                                         #{dir => in("engine", Config)})).
+
+%% A study that goes on uses the recording, so no part of one may have its name.
+recording_whole(Config) ->
+    File = in("recordings/p.trace", Config),
+    ok = whittle_measure_record:written(File, <<"one">>),
+    ?assertEqual({ok, ["p.trace"]}, file:list_dir(filename:dirname(File))),
+    ok = file:delete(File),
+    ok = file:make_symlink("/dev/full", File ++ ".part"),
+    ?assertEqual({error, {file, File, enospc}}, whittle_measure_record:written(File, <<"two">>)),
+    ?assertEqual({ok, []}, file:list_dir(filename:dirname(File))).
 
 no_program(Config) ->
     Program = #{name => p, command => ["no-such-program"]},

@@ -5,12 +5,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([account/1, ended_by_itself/1, no_vm/1, not_counted/1, pauses/1, no_pauses/1,
+-export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, own_dump/1, not_counted/1,
+         pauses/1, no_pauses/1, damaged_counts/1, one_program/1, counter_alone/1, full_disk/1,
          refused_before_builds/1, wrong_lines/1, flags_before_extra/1, buckets/1, percentiles/1]).
 
 all() ->
-    [account, ended_by_itself, no_vm, not_counted, pauses, no_pauses, refused_before_builds,
-     wrong_lines, flags_before_extra, buckets, percentiles].
+    [account, ended_by_itself, no_vm, slow_dump, own_dump, not_counted, pauses, no_pauses,
+     damaged_counts, one_program, counter_alone, full_disk, refused_before_builds, wrong_lines,
+     flags_before_extra, buckets, percentiles].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -51,6 +53,32 @@ no_vm(Config) ->
                              Config)),
     ?assertMatch({match, _}, re:run(Line, "dump does not exist: the program is no Erlang VM")).
 
+%% A process that goes on after SIGUSR1 may have written a part of its dump.
+slow_dump(Config) ->
+    Dump = filename:join(proplists:get_value(dir, Config), "dump"),
+    {ok, Started} = whittle_program:start(
+                      "/bin/sh", ["-c", "trap '' USR1; echo ready; exec tail -f /dev/null"], #{}),
+    {output, _} = whittle_program:next(Started, infinity),
+    {error, Reason} = whittle_measure_snapshot:take(Started, Dump, fun(_) -> #{} end, 100),
+    ok = whittle_program:stop(Started),
+    Pid = whittle_program:pid(Started),
+    ?assertEqual({slow_dump, Pid, 100}, Reason),
+    ?assertMatch({match, _}, re:run(whittle_measure_snapshot:format_error(Reason),
+                                    "^process [0-9]+ had not ended .*: measure again")).
+
+%% The start script names its own dump. One of an earlier run lies there.
+own_dump(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Old = filename:join(Dir, "own"),
+    ok = file:write_file(Old, "=erl_crash_dump:0.5\n"),
+    {ok, Started} = whittle_program:start(
+                      "/bin/sh", ["-c", "echo ready; exec tail -f /dev/null"],
+                      #{cd => Dir, env => [{"ERL_CRASH_DUMP", "own"}]}),
+    {output, _} = whittle_program:next(Started, infinity),
+    ?assertEqual({error, {no_dump, Old}},
+                 whittle_measure_snapshot:take(Started, filename:join(Dir, "dump"))),
+    ok = whittle_program:stop(Started).
+
 %% Under +Mea min the VM has no carriers of binaries.
 not_counted(Config) ->
     [#{<<"values">> := Values, <<"failed">> := Failed}] =
@@ -73,6 +101,50 @@ no_pauses(Config) ->
     Program = #{name => p, command => ["sh", "-c", "echo ready"]},
     Line = failure(gc_pause_max, run([Program], [gc_pause_max], #{}, Config)),
     ?assertMatch({match, _}, re:run(Line, "the VM loaded no counter of garbage collections")).
+
+damaged_counts(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [begin
+         ok = file:write_file(filename:join(Dir, "pauses"), Bytes),
+         ?assertEqual({Bytes, #{pauses => none}},
+                      {Bytes, whittle_measure_instruments:read([#{kind => gc_pause_max}], Dir,
+                                                               #{})})
+     end || Bytes <- [<<>>, <<131, 104>>, term_to_binary(other)]].
+
+%% A response of one program changes nothing about another one.
+one_program(Config) ->
+    Count = "io:format(\"set ~b~n\", [length([Name || Name <- [\"WHITTLE_PAUSES\", "
+        "\"ERL_AFLAGS\", \"ERL_CRASH_DUMP\"], os:getenv(Name) =/= false])])",
+    Command = fun(Expression) -> ["erl", "-noshell", "-eval", Expression ++ "."] end,
+    Samples = run([#{name => p, command => Command(waiting(""))},
+                   #{name => q, command => Command(Count ++ ", halt()")}],
+                  [#{name => max, kind => gc_pause_max, programs => [p]},
+                   #{name => code, kind => account, line => code, programs => [p]},
+                   #{name => plain, kind => printed, pattern => "^set (\\d+)", unit => "variables",
+                     programs => [q]}], #{}, Config),
+    ?assertMatch([[<<"plain">>]],
+                 [maps:keys(Values) || #{<<"cell">> := #{<<"program">> := <<"q">>},
+                                         <<"values">> := Values} <- Samples]),
+    [?assertEqual(0, round(Value)) || #{<<"values">> := #{<<"plain">> := Value}} <- Samples].
+
+%% The VM loads the counter, and a VM that it starts does not.
+counter_alone(Config) ->
+    {Output, _} = counted("io:format(\"~p\", [os:getenv(\"WHITTLE_PAUSES\")]), halt().", "counts",
+                          Config),
+    ?assertEqual(<<"false">>, Output).
+
+%% The counter writes to a full disk, again and again; no file is there. It waits for a message when
+%% it has written.
+full_disk(Config) ->
+    New = filename:join(proplists:get_value(dir, Config), "counts.new"),
+    ok = file:make_symlink("/dev/full", New),
+    Wait = "Wait = fun(Self, Pid) -> case process_info(Pid, [current_function, status]) of "
+        "[{_, {whittle_trace_pauses, loop, 4}}, {_, waiting}] -> ok; _ -> erlang:yield(), "
+        "Self(Self, Pid) end end, [Counter] = [Pid || Pid <- processes(), "
+        "{_, {M, _, _}} <- [process_info(Pid, current_function)], M =/= init, "
+        "M =:= whittle_trace_pauses], Wait(Wait, Counter), halt().",
+    {<<>>, File} = counted(Wait, "counts", Config),
+    ?assertEqual({error, enoent}, file:read_link_info(File)).
 
 %% A shaken system may lack the code that loads the counter. Nothing is built for such a study.
 refused_before_builds(Config) ->
@@ -133,6 +205,19 @@ percentiles(_) ->
                                                             #{pauses => {0, []}})).
 
 %% Internal functions
+
+%% Runs a VM with the counter, and returns its output and the file of the counts.
+counted(Expression, Name, Config) ->
+    Dir = proplists:get_value(dir, Config),
+    {#{environment := Environment}, _} =
+        whittle_measure_instruments:attach([#{kind => gc_pause_max}], #{environment => []}, #{},
+                                           Dir),
+    File = filename:join(Dir, Name),
+    {0, Output} = whittle_program:run(
+                    os:find_executable("erl"), ["-noshell", "-eval", Expression],
+                    #{env => lists:keystore("WHITTLE_PAUSES", 1, Environment,
+                                            {"WHITTLE_PAUSES", File})}),
+    {Output, File}.
 
 %% A VM that prints a line and waits.
 waiting(Before) -> Before ++ "io:put_chars(\"ready\\n\"), receive after infinity -> ok end".

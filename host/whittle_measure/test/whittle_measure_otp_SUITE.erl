@@ -6,13 +6,13 @@
 
 -export([all/0, init_per_testcase/2]).
 -export([objects/1, nothing_before/1, same/1, bytes/1, parts/1, times/1, faster/1, noisy/1,
-         other_machine/1, other_compiler/1, other_target/1, failed_check/1, which_subject/1,
-         store/1, resume/1, damaged/1, no_store/1, one_line/1]).
+         other_machine/1, other_compiler/1, other_target/1, failed_check/1, failed_runs/1,
+         which_subject/1, store/1, resume/1, damaged/1, no_store/1, one_line/1]).
 
 all() ->
     [objects, nothing_before, same, bytes, parts, times, faster, noisy, other_machine,
-     other_compiler, other_target, failed_check, which_subject, store, resume, damaged, no_store,
-     one_line].
+     other_compiler, other_target, failed_check, failed_runs, which_subject, store, resume,
+     damaged, no_store, one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "otp runs", atom_to_list(Case)]),
@@ -151,8 +151,30 @@ failed_check(_) ->
                   whittle_measure_otp_moved:moved(New, Old, 0.02))
      || Old <- [none, stored([])]].
 
+%% A program that no longer runs is a regression. One that failed as often before is none.
+failed_runs(_) ->
+    Failing = fun(Count) -> stored([{failing, Count}]) end,
+    Lines = fun(New, Old) ->
+                    #{regressions := Lines} = whittle_measure_otp_moved:moved(New, Old, 0.02),
+                    Lines
+            end,
+    ?assertEqual([<<"OTP 29.1.1: 9 of 9 runs of hello failed (before: 0 of 9): no memory">>],
+                 Lines(Failing(9), Failing(0))),
+    ?assertEqual([<<"OTP 29.1.1: 2 of 9 runs of hello failed (before: 1 of 9): no memory">>],
+                 Lines(Failing(2), Failing(1))),
+    ?assertEqual([<<"OTP 29.1.1: 1 of 9 runs of hello failed (before: 0 of 0): no memory">>],
+                 Lines(Failing(1), none)),
+    ?assertEqual([], Lines(Failing(2), Failing(2))),
+    ?assertEqual([], Lines(Failing(0), Failing(9))).
+
 %% A given source is compared with its own release, and a new release with the newest.
 which_subject(_) ->
+    %% The newest release counts, also if an older one has the same level.
+    Given = stored([{subjects, [{<<"given">>, <<"26">>, <<"26.2">>},
+                                {<<"29">>, <<"29">>, <<"29.1.1">>}]}]),
+    ?assertMatch(#{subjects := [#{before := #{vsn := <<"29.1.1">>}}]},
+                 whittle_measure_otp_moved:moved(
+                   stored([{subjects, [{<<"given">>, <<"31">>, <<"31.0">>}]}]), Given, 0.02)),
     Old = stored([{subjects, [{<<"25">>, <<"25">>, <<"25.2.3">>},
                               {<<"29">>, <<"29">>, <<"29.1.1">>},
                               {<<"27">>, <<"27">>, <<"27.3">>}]}]),
@@ -212,7 +234,15 @@ damaged(Config) ->
          ?assertEqual({error, {Tag, File}}, whittle_measure_otp_store:before(#{dir => Store}))
      end || {Tag, Bytes} <- [{damaged_run, "{\"format\":"}, {damaged_run, "[]"},
                              {damaged_run, "{\"format\":1,\"subjects\":[]}"},
-                             {other_format, "{\"format\":2}"}]].
+                             {other_format, "{\"format\":2}"}]
+                  ++ [{damaged_run, jiffy:encode(Facts)} || Facts <- incomplete()]].
+
+%% The facts of a run without one of the keys that the comparison reads.
+incomplete() ->
+    #{facts := #{<<"subjects">> := [Subject]} = Facts} = stored([]),
+    [maps:remove(Key, Facts) || Key <- maps:keys(Facts), Key =/= <<"format">>]
+        ++ [Facts#{<<"subjects">> := [maps:remove(Key, Subject)]} || Key <- maps:keys(Subject)]
+        ++ [Facts#{<<"subjects">> := [Subject#{<<"release">> := <<"new">>}]}].
 
 no_store(Config) ->
     File = in("file", Config),
@@ -255,6 +285,7 @@ stored(Changes) ->
                                                  <<"line">> => <<"Hello">>}])}
                 || {Level, Release, Vsn} <- Get(subjects, [{<<"29">>, <<"29">>, <<"29.1.1">>}])],
     Levels = [Level || #{<<"level">> := Level} <- Subjects],
+    Failing = Get(failing, 0),
     Cell = fun(Level) -> #{<<"program">> => <<"hello">>, <<"otp">> => Level} end,
     #{dir => "0001", study => Study,
       facts => #{<<"format">> => 1, <<"target">> => Get(target, <<"x86_64">>),
@@ -264,7 +295,11 @@ stored(Changes) ->
       samples => [#{<<"block">> => <<"build">>, <<"cells">> => [Cell(Level)],
                     <<"values">> => #{<<"size">> => Get(size, 5000)}} || Level <- Levels]
           ++ [#{<<"block">> => Block, <<"cell">> => Cell(Level),
-                <<"values">> => #{<<"first_line">> => Time},
+                <<"values">> => case Block > Failing of
+                                    true -> #{<<"first_line">> => Time};
+                                    false -> #{}
+                                end,
+                <<"failed">> => maps:from_list([{<<"run">>, <<"no memory">>} || Block =< Failing]),
                 <<"machine">> => #{<<"pace">> => 5000, <<"steal">> => 0.0,
                                    <<"others">> => Get(others, 0.0)}}
               || Level <- Levels, {Block, Time} <- lists:enumerate(Get(first_line, spread()))]}.
@@ -289,6 +324,7 @@ complete(Run, Vsn) ->
                   Run, #{term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
                          inputs => #{}}),
     ok = whittle_measure_samples:close(Log),
-    whittle_measure_otp_store:write(Run, #{format => 1, subjects => [#{vsn => Vsn}]}).
+    #{facts := Facts} = stored([{subjects, [{<<"29">>, <<"29">>, Vsn}]}]),
+    whittle_measure_otp_store:write(Run, Facts).
 
 in(Name, Config) -> filename:join(proplists:get_value(dir, Config), Name).

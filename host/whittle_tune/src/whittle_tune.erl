@@ -229,7 +229,8 @@ format_error({too_soon, Milliseconds}) ->
     io_lib:format("the program ended after ~b ms, too soon to take its account: give it a longer "
                   "workload, and let it print a line when it is ready", [Milliseconds]);
 format_error({no_dump, _} = Error) -> whittle_measure_snapshot:format_error(Error);
-format_error({account, _, _} = Error) -> whittle_measure_snapshot:format_error(Error);
+format_error({Tag, _, _} = Error) when Tag =:= account; Tag =:= slow_dump; Tag =:= old_dump ->
+    whittle_measure_snapshot:format_error(Error);
 format_error({directory, Dir, Reason}) ->
     [Dir, " cannot be written (", file:format_error(Reason),
      "): set TMPDIR to a directory with free space"];

@@ -68,7 +68,7 @@ record(#{environment := Environment} = Subject, Options) ->
 ends(Started) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
     ok = whittle_measure_snapshot:signal("TERM", Pid),
-    ok = whittle_measure_snapshot:wait(Started, Pid, ?END_MS),
+    _ = whittle_measure_snapshot:wait(Started, Pid, ?END_MS),
     #{}.
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
