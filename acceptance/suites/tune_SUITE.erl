@@ -68,14 +68,15 @@ node_explained(Config) ->
 
 other_cookie(Config) ->
     Relay = start(Config),
-    ?assertMatch({1, <<"whittle: tuned does not answer: it is not running, or it has another "
-                       "cookie", _/binary>>},
+    ?assertMatch({1, <<"whittle: tuned (without @HOST this is a node of this machine) does not "
+                       "answer: it is not running, or it has another cookie", _/binary>>},
                  tune(["--explain", "--node", name()], [{"RELEASE_COOKIE", "another"}], Config)),
     ok = running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).
 
 no_node(Config) ->
-    ?assertMatch({1, <<"whittle: nobody does not answer: ", _/binary>>},
+    ?assertMatch({1, <<"whittle: nobody (without @HOST this is a node of this machine) does not "
+                       "answer: ", _/binary>>},
                  tune(["--explain", "--node", "nobody"], Config)).
 
 %% The last lines of the program stand above the error line.
