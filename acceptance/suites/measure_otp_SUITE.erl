@@ -91,6 +91,7 @@ bad_arguments(Config) ->
     [fails(Code, Pattern, measured(Arguments))
      || {Arguments, Code, Pattern} <-
             [{["otp", "--bound", "much"], 2, "--bound cannot be `much'; give a percentage"},
+             {["otp", "more", "--source", "x"], 2, "more"},
              {["otp", "--sha256", "00"], 2, "name the tarball with --source"},
              {["otp", "--source", "x", "--sha256", "00"], 2, "give the 64 hexadecimal digits"},
              {["otp", "--only", "otp=30"], 1, "the factor otp has no level 30"},

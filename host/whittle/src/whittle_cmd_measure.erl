@@ -24,7 +24,8 @@ command() ->
                   #{name => resume, long => "resume",
                     help => "continue the study in the directory"},
                   #{name => source, long => "source", value => "TARBALL",
-                    help => "otp: also measure the OTP of this source (docs/otp-releases.md)"},
+                    help => "otp: also measure the OTP of this source (docs/otp-releases.md of "
+                            "Whittle's source)"},
                   #{name => sha256, long => "sha256", value => "SUM",
                     help => "otp: the SHA-256 of that source"},
                   #{name => bound, long => "bound", value => "PERCENT",
@@ -43,6 +44,7 @@ run(#{arguments := ["otp"]} = Values) ->
        fun(Only) -> number(blocks, blocks, Values, #{only => Only}) end,
        fun(Request) -> number(seconds, duration, Values, Request) end,
        fun(Request) -> whittle_cmd_measure_otp:run(Values, Request#{tell => fun tell/1}) end]);
+run(#{arguments := ["otp", Word | _]}) -> unexpected(Word);
 run(#{source := _}) -> only_otp("source");
 run(#{sha256 := _}) -> only_otp("sha256");
 run(#{bound := _}) -> only_otp("bound");

@@ -156,7 +156,8 @@ format_error({Tag, _} = Error) when Tag =:= bad_source; Tag =:= source ->
     whittle_measure_source:format_error(Error);
 format_error({recording, Name, Line}) ->
     io_lib:format("the recording of ~ts for `seen' failed: ~ts: correct the program or its "
-                  "workload, or name a recording with `evidence_file' (docs/recordings.md)",
+                  "workload, or name a recording with `evidence_file' (docs/recordings.md of "
+                  "Whittle's source)",
                   [Name, Line]);
 format_error({stock, Name, _}) ->
     ["the stock OTP made no boot script for ", Name, "; its lines are above: correct the "
@@ -173,7 +174,8 @@ format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->
 format_error(Error) when element(1, Error) =:= no_otp; element(1, Error) =:= nothing_left;
                          element(1, Error) =:= no_given; element(1, Error) =:= no_objects;
                          element(1, Error) =:= no_run; element(1, Error) =:= nothing_to_resume;
-                         element(1, Error) =:= no_store; element(1, Error) =:= other_format;
+                         element(1, Error) =:= no_store; element(1, Error) =:= unreadable_run;
+                         element(1, Error) =:= other_format;
                          element(1, Error) =:= damaged_run ->
     whittle_measure_otp:format_error(Error);
 format_error(Error) -> whittle_measure_study:format_error(Error).

@@ -27,7 +27,7 @@
 %% `free' is the part of the carriers that no block uses.
 -type part() :: blocks | carriers | free.
 
-%% What the areas of the VM belong to. The keys are those of `allocated_areas'.
+%% The keys of `allocated_areas' for each line of the account.
 -define(PROCESS_TABLE, [<<"process_table">>]).
 -define(PORT_TABLE, [<<"port_table">>]).
 -define(ATOMS, [<<"atom_space">>, <<"atom_table">>]).

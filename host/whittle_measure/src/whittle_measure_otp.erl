@@ -43,13 +43,16 @@
           moved := whittle_measure_otp_moved:moved()}.
 
 -type reason() :: {make, whittle_make:reason()}
-                | {no_otp, unicode:chardata(), whittle_runtime:reason()}
-                | {nothing_left, [unicode:chardata()]}
-                | {no_given, []}
+                | error()
                 | whittle_measure_study:error()
-                | whittle_measure_run:reason()
-                | whittle_measure_otp_bytes:error()
-                | whittle_measure_otp_store:error().
+                | whittle_measure_run:reason().
+
+%% The errors of the comparison of releases itself.
+-type error() :: {no_otp, unicode:chardata(), whittle_runtime:reason()}
+               | {nothing_left, [unicode:chardata()]}
+               | {no_given, []}
+               | whittle_measure_otp_bytes:error()
+               | whittle_measure_otp_store:error().
 
 %% A level of the study, with what the build of it needs.
 -type level() :: #{name := atom(), otp := string(), vsn := string(), sha256 := string() | null,
@@ -201,8 +204,9 @@ compared(Dir, Before, Request) ->
                           against => case Before of none -> none; #{dir := Old} -> Old end}}
            end]).
 
-%% @doc Formats an error as one line for a person.
--spec format_error(reason()) -> unicode:chardata().
+%% @doc Formats an error of this comparison as one line for a person. The other reasons have a
+%% `format_error/1' in their own modules.
+-spec format_error(error()) -> unicode:chardata().
 format_error({no_otp, Otp, Reason}) -> no_otp(Otp, Reason);
 format_error({nothing_left, Lines}) ->
     ["no release of OTP is left to measure: ", lists:join("; ", Lines)];

@@ -22,6 +22,7 @@
 -type error() :: {no_run, file:filename()}
                | {nothing_to_resume, file:filename()}
                | {no_store, file:filename(), file:posix() | badarg}
+               | {unreadable_run, file:filename(), file:posix() | badarg | terminated}
                | {other_format, file:filename()}
                | {damaged_run, file:filename()}
                | whittle_measure_samples:error().
@@ -141,7 +142,7 @@ facts(Run) ->
             catch
                 _:_ -> {error, {damaged_run, file(Run)}}
             end;
-        {error, Reason} -> {error, {no_store, file(Run), Reason}}
+        {error, Reason} -> {error, {unreadable_run, file(Run), Reason}}
     end.
 
 %% Tells whether the facts have everything that the comparison reads.
@@ -165,6 +166,9 @@ format_error({nothing_to_resume, Store}) ->
     ["the last run in ", Store, " is complete, or there is none: leave out --resume"];
 format_error({no_store, Place, Reason}) ->
     [Place, " cannot be used (", file:format_error(Reason), "): name another directory with -o"];
+format_error({unreadable_run, File, Reason}) ->
+    [File, " cannot be read (", file:format_error(Reason), "): check its rights, or name another "
+     "directory with --against"];
 format_error({other_format, File}) ->
     [File, " was written by another version of Whittle: name another directory with -o, or another "
      "run with --against"];

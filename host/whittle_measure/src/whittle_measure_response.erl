@@ -267,8 +267,8 @@ value(#{kind := Kind}, #{pauses := {_, [_ | _] = Counts}}) when ?IS_PAUSE(Kind) 
 value(#{kind := Kind}, #{pauses := {_, []}}) when ?IS_PAUSE(Kind) ->
     {error, "the VM collected no garbage, or ended before it told Whittle about it"};
 value(#{kind := Kind}, #{pauses := none}) when ?IS_PAUSE(Kind) ->
-    {error, "the VM loaded no counter of garbage collections: docs/measure.md names the VMs that "
-     "load it"};
+    {error, "the VM loaded no counter of garbage collections: use a VM that loads it "
+     "(docs/measure.md of Whittle's source), or remove the response"};
 value(#{kind := printed, pattern := Pattern}, #{output := Output}) ->
     case re:run(Output, Pattern, [unicode, {capture, all_but_first, binary}]) of
         {match, [Text | _]} -> number(Text);

@@ -104,7 +104,7 @@ levels(Levels) ->
 
 %% @doc Shortens the levels of rows, for tables and charts. It removes those that all rows have in
 %% common, as a study with `--only' has them. Of a factor that varies alone it removes the level of
-%% the baseline, except in the row of the baseline itself if nothing else would stay there.
+%% the baseline. The row of the baseline keeps these levels if it has no others.
 -spec varied([whittle_measure_analysis:row()]) -> [whittle_measure_analysis:row()].
 varied([_] = Rows) -> Rows;
 varied([#{levels := First} | _] = Rows) ->

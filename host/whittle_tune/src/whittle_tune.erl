@@ -196,7 +196,7 @@ format_error({short_work, Milliseconds}) ->
                   [Milliseconds]);
 format_error(no_recording) ->
     "the run recorded no function of the program: name a program built without --shake, or leave "
-        "out --record (docs/recordings.md has the rules)";
+        "out --record (docs/recordings.md of Whittle's source has the rules)";
 format_error({short_time, Seconds, Needed}) ->
     io_lib:format("~b s are too short for a search with this workload: give --time ~bs, or a "
                   "shorter workload", [Seconds, Needed]);

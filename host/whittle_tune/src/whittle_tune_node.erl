@@ -120,7 +120,7 @@ remote(Node) ->
           call(Node, file, read_link_all, ["/proc/self/exe"])} of
         {{ok, Text}, {ok, Program}} ->
             {ok, whittle_measure_kernel:parse(Text, unicode:characters_to_binary(Program), [],
-                                           fun(_, _) -> unknown end)};
+                                              fun(_, _) -> unknown end)};
         _ -> {error, none}
     end.
 
