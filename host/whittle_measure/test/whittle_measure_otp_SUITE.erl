@@ -259,7 +259,8 @@ one_line(_) ->
                        {nothing_left, ["OTP 27: nothing"]}, {no_given, []},
                        {no_objects, "vm.debug", "no symbols"}, {no_run, "dir"},
                        {nothing_to_resume, "dir"}, {no_store, "dir", eacces},
-                       {unreadable_run, "file", eacces}, {other_format, "otp.json"}, {damaged_run, "otp.json"}]],
+                       {unreadable_run, "file", eacces}, {other_format, "otp.json"},
+                       {damaged_run, "otp.json"}]],
     %% The error of a release without a source says how to give it.
     ?assertMatch({match, _},
                  re:run(unicode:characters_to_list(
