@@ -131,8 +131,9 @@ named_peer(Config) ->
     Expected = <<"{true,42,[stdlib,kernel]}">>,
     ?assertEqual({0, Expected}, watcher(["peer", "named"], named(Config), Config)),
     {0, Output} = running:run(proplists:get_value(watcher, Config), ["peer", "named"],
-                              #{env => named(Config) ++ [{"RELEASE_COOKIE", false},
-                                                         {"HOME", "/"}]}),
+                              #{env => named(Config)
+                                ++ [{"RELEASE_COOKIE", false},
+                                    {"HOME", running:directory("home", Config)}]}),
     ?assertMatch([_, _], string:split(Output, "no cookie is set")),
     ?assertMatch([_, _], string:split(Output, Expected)).
 

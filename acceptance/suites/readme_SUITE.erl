@@ -13,7 +13,7 @@
 %% The limits for hello, in bytes: its VM, the file (4.40 MB, rounded), the file under xz -9e.
 -define(VM, 2_900_000).
 -define(FILE_SIZE, 4_404_999).
--define(COMPRESSED, 2_720_000).
+-define(COMPRESSED, 2_730_000).
 
 all() -> [build, sizes, shaken, links].
 

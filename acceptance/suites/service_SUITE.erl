@@ -233,11 +233,13 @@ cookie_file_of_somebody_else(Config) ->
     end.
 
 cookie_made_up(Config) ->
-    Ask = fun() -> ask(Config, ["cookie"], [{"RELEASE_COOKIE", false}, {"HOME", "/"}]) end,
+    Home = running:directory("home without a cookie", Config),
+    Ask = fun() -> ask(Config, ["cookie"], [{"RELEASE_COOKIE", false}, {"HOME", Home}]) end,
     {0, One} = Ask(),
     {0, Other} = Ask(),
     ?assert(byte_size(One) > 20),
-    ?assertNotEqual(One, Other).
+    ?assertNotEqual(One, Other),
+    ?assertEqual({ok, []}, file:list_dir(Home)).
 
 fixed_port_without_epmd(Config) ->
     Port = running:free_port(),

@@ -466,9 +466,10 @@ static int run_packed(int argc, char **argv)
     check_named_files(&flags);
     if (flag == NULL)
         signals_take(INTERRUPT_STOPS, 1);
+    else if (strcmp(flag->subject, "remote") == 0)
+        signals_take(INTERRUPT_IS_IGNORED, 1);
     else
-        signals_take(strcmp(flag->subject, "remote") == 0 ? INTERRUPT_IS_IGNORED : INTERRUPT_ENDS,
-                     1);
+        signals_take(INTERRUPT_ENDS, 0);
     vfs_start_vm();
     /* An escript also gets its own path, because escript:script_name/0 returns it. */
     skip = flag != NULL ? 2 : flags_value(&flags, "whittle_argv0") != NULL ? 0 : 1;

@@ -150,6 +150,8 @@ void signals_output_lost(int problem)
     int before = __atomic_exchange_n(&unwritten, nobody_reads ? 128 + SIGPIPE : 1,
                                      __ATOMIC_SEQ_CST);
 
+    if (nobody_reads && on_interrupt == INTERRUPT_ENDS)
+        REAL(_exit)(128 + SIGPIPE);
     if (nobody_reads && before != 128 + SIGPIPE)
         kill(getpid(), SIGTERM);
     else if (!nobody_reads && before == 0)

@@ -36,7 +36,8 @@ begin_recording(#{arguments := [Program | Arguments]}, Out) ->
     whittle_work:steps([fun(_) -> find(Program) end,
                          fun(Found) ->
                                  whittle_work:steps(
-                                   [fun(_) -> check(Out) end,
+                                   [fun(_) -> whittle_failure:replaces(Out, Found) end,
+                                    fun(_) -> check(Out) end,
                                     fun(_) -> make_directory() end,
                                     fun(Dir) -> hand_over(Dir, [Found | Arguments]) end])
                          end]).

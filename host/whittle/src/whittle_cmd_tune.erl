@@ -65,7 +65,8 @@ run(#{node := _}) ->
 run(#{arguments := [Path]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Path) ++ ".settings"),
     whittle_work:steps(
-      [fun(_) -> options(Values) end,
+      [fun(_) -> whittle_failure:replaces(Out, Path) end,
+       fun(_) -> options(Values) end,
        fun(Options) -> amount(ram, fun bytes/1, "a size such as 24M or 900K", Values, Options) end,
        fun(Options) -> amount(slowdown, fun percent/1, "a number such as 5%", Values, Options) end,
        fun(Options) ->

@@ -37,10 +37,11 @@ run(#{arguments := [Out, Text]}) ->
 %% Internal
 
 no_name(Text) ->
-    case re:run(Text, "^[^/]+/\\d+$", [{capture, none}]) of
-        match -> ["`", Text, "' names an arity above 255, and no function has more arguments: "
-                  "correct the arity"];
-        nomatch -> ["`", Text, "' is not of the form M, M:F or M:F/A"]
+    case re:run(Text, "^[^/:]+:[^/:]+/(\\d+)$", [{capture, all_but_first, list}]) of
+        {match, [Arity]} when length(Arity) > 3; Arity > "255", length(Arity) =:= 3 ->
+            ["`", Text, "' names an arity above 255, and no function has more arguments: "
+             "correct the arity"];
+        _ -> ["`", Text, "' is not of the form M, M:F or M:F/A"]
     end.
 
 kind({_}) -> {"module", no_such_module};

@@ -1,7 +1,7 @@
 %% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([usage/1, work/1, work/2, make/1, measure/1, tune/1]).
+-export([usage/1, work/1, work/2, make/1, measure/1, tune/1, replaces/2]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -34,6 +34,14 @@ measure(Reason) ->
 tune(Reason) ->
     {error, #{kind => work, code => whittle_tune:code(Reason),
               text => whittle_tune:format_error(Reason), details => whittle_tune:details(Reason)}}.
+
+%% @doc Fails if the output of a command would replace the program that the command runs.
+-spec replaces(file:filename(), file:filename()) -> ok | {error, whittle:failure()}.
+replaces(Out, Program) ->
+    case whittle_file:is_same(Out, Program) of
+        true -> work([Out, " is the program itself: name another output with -o"]);
+        false -> ok
+    end.
 
 %% @doc Returns the exit code of the command.
 -spec exit_code(whittle:failure()) -> 1 | 2.

@@ -46,7 +46,8 @@ checked(File, {error, Line}) -> {error, {bad_settings, {File, Line}}}.
 with_build(_, none, Settings) -> {ok, Settings};
 with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
   when map_size(Build) =:= 2, Seen =:= keep orelse Seen =:= only ->
-    case is_list(Name) andalso Name =/= [] andalso io_lib:char_list(Name) of
+    case is_list(Name) andalso Name =/= [] andalso io_lib:char_list(Name)
+        andalso filename:basename(Name) =:= Name of
         true ->
             Path = filename:join(filename:dirname(File), Name),
             case file:read_file_info(Path) of
@@ -56,7 +57,7 @@ with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
                              {File, ["its recording ", Path, " cannot be read (",
                                      file:format_error(Reason), "), and must lie beside it"]}}}
             end;
-        false -> {error, {bad_settings, {File, "evidence is not the name of a file"}}}
+        false -> {error, {bad_settings, {File, "evidence is not the name of a file beside it"}}}
     end;
 with_build(File, _, _) ->
     {error, {bad_settings, {File, "build is not a map with the keys evidence and seen (keep or "

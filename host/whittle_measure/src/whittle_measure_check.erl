@@ -61,6 +61,9 @@ text(Text, Where) ->
 texts(List, Where) when is_list(List) -> [text(Text, Where) || Text <- List];
 texts(Other, Where) -> wrong("~ts: ~tP is not a list of texts", [Where, Other, 8]).
 
+command([], Where) -> wrong("~ts: the command is empty: name its program", [Where]);
+command(Texts, Where) -> texts(Texts, Where).
+
 %% A name becomes part of a file name and of a column's title.
 name(Name, Where) when is_atom(Name) ->
     case re:run(atom_to_list(Name), "^[a-z0-9][a-zA-Z0-9_+.-]{0,39}$", [unicode]) of
@@ -109,7 +112,7 @@ programs(Programs, _) ->
                         fields(Program, "a program",
                                [{name, required, fun name/2}, {input, none, fun text/2},
                                 {otp_source, none, fun otp_source/2},
-                                {command, none, fun texts/2}, {arguments, [], fun texts/2},
+                                {command, none, fun command/2}, {arguments, [], fun texts/2},
                                 {ready, none, fun pattern/2}, {workload, none, fun text/2},
                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
                                 {request, #{}, fun request/2}]),

@@ -62,11 +62,13 @@ read(Responses, Dir, Outcome) ->
 
 %% A crash of the machine may have damaged the file.
 counted({ok, Bytes}) ->
-    try binary_to_term(Bytes, [safe]) of
-        {pauses, Longest, Counts} when is_integer(Longest), is_list(Counts) ->
-            {Longest, lists:sort(Counts)};
-        _ -> none
+    try
+        {pauses, Longest, Counts} = binary_to_term(Bytes, [safe]),
+        true = is_integer(Longest),
+        true = lists:all(fun({Bucket, Count}) -> is_integer(Bucket) andalso is_integer(Count) end,
+                         Counts),
+        {Longest, lists:sort(Counts)}
     catch
-        error:badarg -> none
+        error:_ -> none
     end;
 counted({error, _}) -> none.

@@ -11,6 +11,9 @@
 
 -export_type([facts/0, sample/0, log/0, error/0]).
 
+%% The limit in bytes of a file of samples. A run with its curve and account has 5 kB.
+-define(MOST, 1 bsl 30).
+
 %% What must not change between the parts of one study: the study and the digest of each program.
 -type facts() :: #{binary() => term()}.
 
@@ -78,7 +81,7 @@ replace(Dir, Facts) ->
 %% @doc Reads the facts and the samples of a directory.
 -spec read(file:filename()) -> {ok, facts(), [sample()]} | {error, error()}.
 read(Dir) ->
-    case {file:read_file(facts(Dir)), file:read_file(samples(Dir))} of
+    case {whittle_file:whole(facts(Dir), ?MOST), whittle_file:whole(samples(Dir), ?MOST)} of
         {{ok, Facts}, {ok, Lines}} ->
             case {decoded(Facts), decoded_lines(Lines)} of
                 {{ok, Map}, {ok, Samples}} when is_map(Map) -> {ok, Map, Samples};
@@ -113,6 +116,10 @@ decoded_lines(Bytes) ->
         [Number | _] -> {error, Number}
     end.
 
+%% All values of a sample are numbers.
+is_object({ok, #{<<"values">> := Values}}) when is_map(Values) ->
+    lists:all(fun is_number/1, maps:values(Values));
+is_object({ok, #{<<"values">> := _}}) -> false;
 is_object({ok, Term}) -> is_map(Term);
 is_object(error) -> false.
 
@@ -145,7 +152,7 @@ append_to(Dir) ->
     end.
 
 drop_cut_line(File) ->
-    case file:read_file(File) of
+    case whittle_file:whole(File, ?MOST) of
         {ok, Bytes} ->
             case binary:matches(Bytes, <<"\n">>) of
                 [] -> cut(File, 0);

@@ -12,7 +12,7 @@
 
 -export_type([error/0]).
 
--type error() :: {no_dump, file:filename()}
+-type error() :: {no_dump, file:filename_all()}
                | {slow_dump, non_neg_integer(), pos_integer()}    % milliseconds
                | {old_dump, file:filename(), file:posix() | badarg}
                | {account, non_neg_integer(), file:posix() | badarg | terminated}.
@@ -50,12 +50,14 @@ take(Started, Dump, Also) -> take(Started, Dump, Also, ?DUMP_MS).
           {ok, whittle_measure_account:account()} | {error, error()}.
 take(Started, Dump, Also, Milliseconds) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
-    ok = signal("STOP", Pid),
-    ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
-    Kernel = whittle_measure_kernel:read(Pid),
     Own = own_dump(Pid, Dump),
     Removed = remove(Own),
-    ok = signal("CONT", Pid),
+    ok = signal("STOP", Pid),
+    Kernel = try
+                 ok = stopped(Pid, erlang:monotonic_time(millisecond) + ?STOP_MS),
+                 whittle_measure_kernel:read(Pid)
+             after signal("CONT", Pid)
+             end,
     steps([fun(_) -> Removed end,
            fun(_) ->
                    ok = signal("USR1", Pid),
@@ -108,11 +110,15 @@ own_dump(Pid, Dump) ->
         {ok, Text} ->
             case [Path || <<"ERL_CRASH_DUMP=", Path/binary>>
                               <- binary:split(Text, <<0>>, [global, trim_all])] of
-                [Path | _] -> filename:absname(unicode:characters_to_list(Path), directory(Pid));
+                %% The bytes of the path need not be UTF-8.
+                [Path | _] -> filename:absname(Path, native(directory(Pid)));
                 [] -> Dump
             end;
         {error, _} -> Dump
     end.
+
+native(Dir) when is_binary(Dir) -> Dir;
+native(Dir) -> unicode:characters_to_binary(Dir, unicode, file:native_name_encoding()).
 
 directory(Pid) ->
     case file:read_link(filename:join(["/proc", integer_to_list(Pid), "cwd"])) of

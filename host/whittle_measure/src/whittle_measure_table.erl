@@ -173,7 +173,7 @@ verdict(#{n := 0}) -> "";
 verdict(#{verdict := unknown}) -> "too few blocks for a test";
 %% The interval is narrower than the test, which is corrected for the number of comparisons.
 verdict(#{verdict := none, interval := {Low, High}}) when Low > 1; High < 1 ->
-    "a difference, but not a certain one: run more blocks";
+    "perhaps a difference: run more blocks";
 verdict(#{verdict := none, detectable := Detectable}) when Detectable > 10 ->
     "no difference; this run could not have detected a factor of 10";
 verdict(#{verdict := none, detectable := Detectable}) ->

@@ -30,8 +30,8 @@ uncertain(_) ->
                                       #{median => 0.5, interval => Interval, n => 3,
                                         verdict => none, detectable => 20.0}))
               end,
-    ?assertEqual("a difference, but not a certain one: run more blocks", Verdict({0.4, 0.6})),
-    ?assertEqual("a difference, but not a certain one: run more blocks", Verdict({1.4, 1.6})),
+    ?assertEqual("perhaps a difference: run more blocks", Verdict({0.4, 0.6})),
+    ?assertEqual("perhaps a difference: run more blocks", Verdict({1.4, 1.6})),
     ?assertEqual("no difference; this run could not have detected a factor of 10",
                  Verdict({0.4, 1.1})).
 

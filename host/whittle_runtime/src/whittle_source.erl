@@ -210,7 +210,7 @@ from_tarball(Component, Release, File, Options) ->
 %% Finds the expected checksum of a tarball: in the file beside it (FILE.sha256, in the format of
 %% sha256sum), or in the table, for the release with the tarball's name.
 expected_sum(Main) ->
-    case file:read_file(Main ++ ".sha256") of
+    case whittle_file:text(Main ++ ".sha256") of
         {ok, Bytes} ->
             hd(string:lexemes(string:lowercase(binary_to_list(Bytes)), " \n\t")
                ++ [""]);

@@ -182,10 +182,15 @@ member(Line) ->
 %% All members lie in one directory, and no name or link leads out of it. No member lies below a
 %% link, so each path is what it seems to be. Returns the parts of the name and all links so far.
 placed(#{type := Type, name := Name} = Member, #{top := Top, links := Links}) ->
-    [First | Below] = Parts = string:split(string:trim(Name, trailing, "/"), "/", all),
+    %% `a//./b' is the same path as `a/b'.
+    Parts = [Part || Part <- string:split(Name, "/", all), Part =/= "", Part =/= "."],
+    {First, Below} = case Parts of
+                         [Part | More] -> {Part, More};
+                         [] -> {"..", []}
+                     end,
     Leads = leads(Member, Parts),
     if
-        hd(Parts) =:= ""; First =:= ".." ->
+        hd(Name) =:= $/; First =:= ".." ->
             {error, ["contains ", Name, ", which lies outside of its directory"]};
         Top =/= none, First =/= Top ->
             {error, ["holds two directories at its top: ", Top, " and ", First]};

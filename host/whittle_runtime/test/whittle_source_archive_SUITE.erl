@@ -88,6 +88,11 @@ links(Config) ->
     ok = file:write_file(filename:join(Lib, "z"), "x"),
     refused("otp_src_x/lib/up/x, which lies below a link",
             packed(Tree, ["--transform=s,/lib/z$,/lib/up/x,", "--sort=name"])),
+    refused("otp_src_x/lib/./up//x, which lies below a link",
+            packed(Tree, ["--transform=s,/lib/z$,/lib/./up//x,", "--sort=name"])),
+    refused("the link otp_src_x/././lib/up, which leads out",
+            packed(Tree, ["--transform=s,x/lib/up$,x/././lib/up,", "--transform=s,^[.][.]$,../..,",
+                          "--sort=name"])),
     ok = file:delete(filename:join(Lib, "up")),
     refused("the link otp_src_x/lib/same, which leads out .* to other/OTP_VERSION",
             packed(Tree, ["--transform=s,otp_src_x/OTP,other/OTP,RSh", "--sort=name"])).

@@ -93,8 +93,8 @@ files(Dir, Context) ->
 %% the path is a link without a target, which rebar3 makes for an application without priv. The
 %% function follows links, because rebar3 makes a link to priv. A link back to a directory above
 %% it is unreadable. A directory that cannot be listed and a path that is too long for the system
-%% are unreadable too. The read of such a source reports the error. So is a link out of the input
-%% if the context refuses such links: its target may be large or endless.
+%% are unreadable too. The read of such a source reports the error. If the context refuses links
+%% out of the input, such a link is also unreadable, because its target may be large or endless.
 -spec tree(file:filename(), context()) -> [source()].
 tree(Dir, Context) ->
     case file:read_file_info(Dir) of

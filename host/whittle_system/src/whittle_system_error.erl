@@ -202,9 +202,9 @@ text({circular_applications, [Name]}) ->
     line("application ~ts lists itself as an application that it needs: remove it from the list "
          "`applications' in its own .app file", [Name]);
 text({circular_applications, Circle}) ->
-    line("applications need each other in a cycle (~ts): break the cycle: remove one of them "
-         "from the list `applications' in the .app file of the one before it, or rename yours if "
-         "OTP has an application of its name", [list(Circle)]);
+    line("applications need each other in a cycle (~ts): remove one of them from the list "
+         "`applications' in the .app file of the one before it; if one of yours has the name of an "
+         "OTP application, rename it", [list(Circle)]);
 text({prebuilt_nif, {Path, Name, Loaders}}) ->
     line("application ~ts contains the shared object ~ts (loaded by ~ts), and Whittle's static "
          "VM cannot load shared objects: describe its sources with --native (docs/natives.md of "

@@ -287,7 +287,8 @@ circular(Config) ->
     Blank = made:app(in("a b", Config), 'a b', [{applications, [kernel, 'a b']}], []),
     refused(Blank, circular_applications, "^application 'a b' lists itself"),
     Kernel = made:app(in("kernel", Config), kernel, [{applications, [stdlib]}], []),
-    refused(Kernel, circular_applications, "rename yours if OTP has an application of its name$").
+    refused(Kernel, circular_applications,
+            "if one of yours has the name of an OTP application, rename it$").
 
 unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),

@@ -93,9 +93,9 @@ tune(Path, #{out := Out} = Options) ->
                          Search = search(Dir, Options),
                          whittle_work:steps(
                            [fun(_) -> recording(Subject, Search, Options) end,
-                            fun(Recording) ->
-                                    kept(Recording, Out,
-                                         whittle_tune_search:run(Path, Subject, Search))
+                            fun(Recording) -> written(Recording, Out) end,
+                            fun(File) ->
+                                    named(File, whittle_tune_search:run(Path, Subject, Search))
                             end])
                  end)
        end,
@@ -113,15 +113,24 @@ tune(Path, #{out := Out} = Options) ->
 recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:record(Subject, Run);
 recording(_, _, _) -> {ok, none}.
 
-%% The recording lies beside the file of settings, which names it for the build.
-kept(_, _, {error, _} = Error) -> Error;
-kept(none, _, {ok, Found}) -> {ok, Found};
-kept(Bytes, Out, {ok, Found}) ->
+%% The recording lies beside the file of settings, which names it for the build. It is written
+%% before the search, which takes minutes.
+written(none, _) -> {ok, none};
+written(Bytes, Out) ->
     File = Out ++ ".trace",
     case file:write_file(File, Bytes) of
-        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
-        {error, Reason} -> {error, {file, File, Reason}}
+        ok -> {ok, File};
+        {error, Reason} ->
+            _ = file:delete(File),
+            {error, {file, File, Reason}}
     end.
+
+named(none, Result) -> Result;
+named(File, {ok, Found}) ->
+    {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
+named(File, {error, _} = Error) ->
+    _ = file:delete(File),
+    Error.
 
 unused(Dir) ->
     case filelib:is_file(Dir) of
@@ -194,6 +203,10 @@ format_error({budget_below_code, Ram, Fixed, _}) ->
 format_error({short_work, Milliseconds}) ->
     io_lib:format("the work took ~b ms, too short to compare: give a workload of a second or more",
                   [Milliseconds]);
+format_error({slow_end, Milliseconds}) ->
+    io_lib:format("the program did not end within ~b s after SIGTERM, so its recording is not "
+                  "complete: let the program end on SIGTERM, or leave out --record",
+                  [Milliseconds div 1000]);
 format_error(no_recording) ->
     "the run recorded no function of the program: name a program built without --shake, or leave "
         "out --record (docs/recordings.md of Whittle's source has the rules)";

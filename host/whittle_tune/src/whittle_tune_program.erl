@@ -18,14 +18,15 @@
                | {too_soon, non_neg_integer()}
                | whittle_measure_snapshot:error()
                | {directory, file:filename(), file:posix() | badarg}
-               | no_recording.
+               | no_recording
+               | {slow_end, Milliseconds :: pos_integer()}.
 
 %% The milliseconds between two readings of memory.
 -define(INTERVAL, 100).
 %% The least seconds that a program has to be ready.
 -define(READY, 60).
 %% The longest time that a program with a recorder takes to end after SIGTERM.
--define(END_MS, 10_000).
+-define(END_MS, 60_000).
 
 %% @doc Runs the program once.
 -spec run(whittle_measure_observe:subject(), options()) ->
@@ -52,6 +53,7 @@ record(#{environment := Environment} = Subject, Options) ->
                 Variables = [{Name, unicode:characters_to_list(Value)}
                              || {Name, Value} <- whittle_recording:environment(Dir)],
                 case run(Subject#{environment := Variables ++ Environment}, Options, fun ends/1) of
+                    {ok, #{end_of_vm := timeout}} -> {error, {slow_end, ?END_MS}};
                     {ok, _} ->
                         case whittle_recording:bytes(Dir) of
                             {ok, _} = Ok -> Ok;
@@ -68,8 +70,7 @@ record(#{environment := Environment} = Subject, Options) ->
 ends(Started) ->
     Pid = whittle_measure_process:largest(whittle_program:pid(Started)),
     ok = whittle_measure_snapshot:signal("TERM", Pid),
-    _ = whittle_measure_snapshot:wait(Started, Pid, ?END_MS),
-    #{}.
+    #{end_of_vm => whittle_measure_snapshot:wait(Started, Pid, ?END_MS)}.
 
 %% @doc Runs the program and returns its account at the end of the workload or of the time. If the
 %% program ends by itself, it runs a second time, up to the moment at which it had the most memory.

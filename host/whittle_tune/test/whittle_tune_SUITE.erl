@@ -136,7 +136,8 @@ other_processor(Config) ->
 
 every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
-     || Error <- [no_recording, {other_processor, "x"}, {no_emulator, "x", "mips", "qemu-mips"},
+     || Error <- [no_recording, {slow_end, 60000}, {other_processor, "x"},
+                  {no_emulator, "x", "mips", "qemu-mips"},
                   {used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}},
                   {short_work, 5}, {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
                   {file, "x", eacces}, {exists, "x"}]].

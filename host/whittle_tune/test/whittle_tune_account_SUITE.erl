@@ -22,8 +22,9 @@ init_per_testcase(Case, Config) ->
 
 end_per_testcase(_, _) -> ok.
 
-%% The lines add up to what the kernel says, and at most 5 % have no name. A VM keeps a carrier that
-%% it has freed for a moment, and then counts it nowhere. So one of three accounts must hold.
+%% The lines add up to what the kernel says, and at most 5 % have no name. On a busy machine, 2 MiB
+%% of an account sometimes have no name, for a reason that we have not found. So one of three
+%% accounts must hold.
 reconciled(Config) ->
     [begin
          Where = {Erl, Flags},

@@ -10,7 +10,7 @@ all() -> [output_before_end, stopped, no_program].
 
 %% The program ends before the caller reads its first piece of output. Both streams keep the order.
 output_before_end(_) ->
-    Busy = [spawn_link(fun Loop() -> Loop() end) || _ <- lists:seq(1, 8)],
+    Busy = [spawn_link(fun Loop() -> Loop() end) || _ <- lists:seq(1, 4)],
     Expected = [{<<"first\nlast\n">>, 0}],
     ?assertEqual(Expected,
                  lists:usort([begin
@@ -18,7 +18,7 @@ output_before_end(_) ->
                                                     "/bin/sh", ["-c", "echo first; echo last >&2"],
                                                     #{}),
                                   rest(Started, <<>>)
-                              end || _ <- lists:seq(1, 200)])),
+                              end || _ <- lists:seq(1, 50)])),
     [begin unlink(Pid), exit(Pid, kill) end || Pid <- Busy].
 
 rest(Started, Before) ->

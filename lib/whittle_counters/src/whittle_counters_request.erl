@@ -41,7 +41,7 @@ headers(Buffer, {Socket, Deadline, Length} = From, Left, Bytes, Request) ->
         {ok, {http_header, _, 'Accept', _, Value}, Size, Rest} ->
             headers(Rest, From, Left - 1, Bytes - Size, Request#{accept := Value});
         {ok, {http_header, _, 'Content-Length', _, Value}, Size, Rest} ->
-            %% Two lengths are an attack on a proxy that believes the other one (RFC 9112, 6.3).
+            %% Two lengths let a client smuggle a request past a proxy (RFC 9112, 6.3).
             case length_of(Value) of
                 {ok, Given} when Length =:= none; Length =:= Given ->
                     headers(Rest, {Socket, Deadline, Given}, Left - 1, Bytes - Size, Request);
