@@ -6,7 +6,7 @@
 
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
 -export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1,
-         stopped_by_its_own_file/1, shell_in_it/1,
+         reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
@@ -82,6 +82,15 @@ evaluation_ends_with_its_asker(Config) ->
                                    "-> ended after 60000 -> lives end"]))
      end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}]],
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
+    stop(Port).
+
+%% The reader of the output ends after one byte.
+reader_of_an_answer_ends(Config) ->
+    {Port, _} = node(Config, []),
+    Script = "{ \"$0\" --whittle-eval \"$1\"; echo code $? >&2; } | head -c 1",
+    {0, Output} = running:run("/bin/sh", ["-c", Script, proplists:get_value(probe, Config),
+                                          "lists:duplicate(1000000, $a)"], #{env => env(Config)}),
+    ?assertMatch({match, _}, re:run(Output, "code 141$", [multiline])),
     stop(Port).
 
 stopped_by_its_own_file(Config) ->

@@ -216,7 +216,7 @@ run_as_nobody(Options, Words, Env) ->
     Nobody = integer_to_list(?NOBODY),
     running:run(os:find_executable("setpriv"),
                 ["--reuid", Nobody, "--regid", Nobody, "--clear-groups"] ++ Options ++ Words,
-                #{env => [{"HOME", "/"} | Env]}).
+                #{env => [{"HOME", "/nonexistent"} | Env]}).
 
 %% Creates a directory for other users, who may not enter a suite's own directory.
 public(Config) ->
@@ -560,7 +560,8 @@ address(Bytes) ->
 
 %% Starts a node with a name, but without a cookie and without a home that has one.
 named(Config, Words, Env) ->
-    probe(Config, Words, [{"RELEASE_NODE", "start_suite"}, {"HOME", "/"},
+    probe(Config, Words, [{"RELEASE_NODE", "start_suite"},
+                          {"HOME", running:directory("home without a cookie", Config)},
                           {"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}
                           | Env]).
 
