@@ -9,7 +9,8 @@
 -export([embedded/1, recorder_gone/1, recorder_of_a_newer/1]).
 -export([escript_that_returns/1, escript_that_fails/1, without_a_last_reading/1,
          nothing_of_the_programs_own/1]).
--export([the_commands_own/1, nothing_recorded/1, no_command/1, nowhere_to_write/1]).
+-export([the_commands_own/1, nothing_recorded/1, no_command/1, nowhere_to_write/1,
+         program_as_output/1]).
 -export([not_written/1, odd_names/1, traced_is_ours/1]).
 -export([signals_are_passed_on/1, interrupt_is_passed_on/1, control_c/1, crash_dump/1]).
 -export([plan_holds/1, feature_that_was_used/1, edge_that_is_missing/1, other_build/1,
@@ -211,6 +212,16 @@ nowhere_to_write(Config) ->
                          {Dir ++ "/no/x",
                           [Dir, "/no/x cannot be written (no such file or directory): name "
                            "another output with -o"]}]].
+
+%% The output of neither command replaces the program that it runs.
+program_as_output(Config) ->
+    Program = out("program", Config),
+    ok = file:write_file(Program, "#!/bin/sh\necho ran\n"),
+    ok = file:change_mode(Program, 8#755),
+    Refused = {1, iolist_to_binary(["whittle: ", Program, " is the program itself: name another "
+                                    "output with -o\n"])},
+    ?assertEqual(Refused, trace(Program, [Program])),
+    ?assertEqual(Refused, running:whittle(["tune", Program, "-o", Program])).
 
 %% A failure during the run must not lose the recording of an hour.
 not_written(Config) ->

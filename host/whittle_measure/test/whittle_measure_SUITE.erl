@@ -129,7 +129,15 @@ cut_line(Config) ->
     {ok, #{samples := Samples}} = whittle_measure:results(Dir),
     ?assertEqual(9, length(Samples)),
     ok = file:write_file(File, "{}\nnot JSON\n"),
-    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)).
+    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)),
+    ok = file:write_file(File, "{}\n{\"values\":{\"number\":\"x\"}}\n"),
+    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)),
+    %% The read of a pipe would wait for a writer.
+    ok = file:delete(File),
+    "" = os:cmd("mkfifo '" ++ File ++ "'"),
+    ?assertMatch({error, {no_samples, Dir}}, whittle_measure:results(Dir)),
+    ?assertMatch({error, {no_samples, Dir}},
+                 whittle_measure:run(Study, #{dir => Dir, resume => true})).
 
 exists(Config) ->
     {ok, Dir} = measure(#{}, Config),
@@ -236,6 +244,7 @@ bad_studies(Config) ->
                  {"#{title => 7, programs => [], responses => [size]}.", "7 is not a text"},
                  {bad("name => \"x\", command => [\"true\"]", "size"), "is not an atom"},
                  {bad("name => p", "size"), "needs either an input, a command or an otp_source"},
+                 {bad("name => p, command => []", "size"), "the command is empty"},
                  {bad("name => p, command => [\"true\"], ready => \"(\"", "size"),
                   "regular expression"},
                  {bad("name => p, command => [\"true\"]", "sise"), "there is no response sise"},

@@ -349,9 +349,13 @@ write(File, Text, Then) ->
     end.
 
 meta(Dir) ->
-    case file:consult(filename:join(Dir, ?META)) of
-        {ok, [Meta]} when is_map(Meta) -> {ok, Meta};
-        _ -> none
+    case whittle_file:text(filename:join(Dir, ?META)) of
+        {ok, Text} ->
+            case whittle_term:parse(Text) of
+                {ok, [Meta]} when is_map(Meta) -> {ok, Meta};
+                _ -> none
+            end;
+        {error, _} -> none
     end.
 
 first_error(Results) ->

@@ -18,6 +18,9 @@
 -export([record/1, narrow/1, narrow_all/1, check/2, owned/1, owned_links/1]).
 
 -define(SUMS, "whittle.sums").
+-define(DAMAGED, "is damaged, so Whittle cannot check the directory").
+%% The limit in bytes of that file. OTP has 12,000 files, and a line about 150 bytes.
+-define(MOST_SUMS, 1 bsl 26).
 %% The write permissions of the group and of all other users.
 -define(OTHERS_WRITE, 8#022).
 
@@ -166,15 +169,15 @@ stat(#file_info{size = Size, mtime = Content, ctime = Change, inode = Inode}) ->
 read(Dir) ->
     File = filename:join(Dir, ?SUMS),
     #file_info{mtime = At} = info(File),
-    case file:read_file(File) of
+    case whittle_file:whole(File, ?MOST_SUMS) of
         {ok, Text} ->
             try {maps:from_list([entry(binary:split(Line, <<" ">>, [global]))
                                  || Line <- binary:split(Text, <<"\n">>, [global, trim])]), At}
             catch
-                error:_ -> changed(Dir, ?SUMS, "is damaged, so Whittle cannot check the directory")
+                error:_ -> changed(Dir, ?SUMS, ?DAMAGED)
             end;
-        {error, Reason} ->
-            fail(Reason, File)
+        {error, Reason} when Reason =:= eftype; Reason =:= efbig -> changed(Dir, ?SUMS, ?DAMAGED);
+        {error, Reason} -> fail(Reason, File)
     end.
 
 entry([<<"link">>, To, Path]) -> {decoded(Path), {link, decoded(To)}};

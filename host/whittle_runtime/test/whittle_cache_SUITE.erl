@@ -282,6 +282,9 @@ changed(Config) ->
     ok = file:write_file(In("whittle.sums"), "nothing"),
     Found("whittle.sums"),
     ok = file:delete(In("whittle.sums")),
+    "" = os:cmd("mkfifo '" ++ In("whittle.sums") ++ "'"),
+    Found("whittle.sums"),
+    ok = file:delete(In("whittle.sums")),
     Found("whittle.sums"),
     ?assertEqual(In("whittle.sums") ++ " is missing, so Whittle cannot check the directory; remove "
                  "the directory " ++ Dir ++ " and build again",

@@ -133,6 +133,10 @@ lines_of_tar(_) ->
 sums(Config) ->
     File = tarball(Config, "summed", members("29.1"), []),
     {ok, Sum} = whittle_digest:file(File),
+    Beside = File ++ ".sha256",
+    ok = file:make_symlink("/dev/zero", Beside),
+    ?assertMatch({error, {unchecked_source, _}}, whittle_runtime:given(File, none)),
+    ok = file:delete(Beside),
     ?assertMatch({error, {unchecked_source, #{actual := Sum}}},
                  one_line(whittle_runtime:given(File, none))),
     ?assertMatch({ok, #{file := File, sha256 := Sum, vsn := "29.1", release := "29"}},
