@@ -134,23 +134,13 @@ time(Seconds) -> io_lib:format("~b h ~b min", [Seconds div 3600, Seconds rem 360
 
 reported(Dir, Values) ->
     whittle_work:steps(
-      [fun(_) -> failed(whittle_measure:report(Dir)) end,
-       fun(Report) ->
-               _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
-               case Values of
-                   #{png := true} ->
-                       whittle_work:steps([fun(_) -> failed(whittle_measure:pictures(Report)) end,
-                                           fun(Files) -> {ok, {Report, Files}} end]);
-                   _ -> {ok, {Report, []}}
-               end
-       end,
-       fun({#{page := Page} = Report, Pictures}) ->
+      [fun(_) -> whittle_cmd_measure_page:write(Dir, Values) end,
+       fun({Report, Files}) ->
                {ok, #{text => [[[whittle_table:text(Table), [[Note, $\n] || Note <- Notes], $\n]
                                 || {Table, Notes} <- whittle_measure:tables(Report)],
                                [[whittle_table:text(Titles), $\n]
                                 || [_ | _] = Titles <- [whittle_measure:titles(Report)]],
-                               noise(Report), "the page: ", Page, "\n",
-                               [["a picture: ", File, "\n"] || File <- Pictures]],
+                               noise(Report), Files],
                       json => whittle_measure:json(Report)}}
        end]).
 

@@ -53,20 +53,10 @@ bound(_, Request) -> {ok, Request}.
 
 reported(#{dir := Dir, against := Against, moved := Moved}, Values) ->
     whittle_work:steps(
-      [fun(_) -> failed(whittle_measure:report(Dir)) end,
-       fun(Report) ->
-               _ = [whittle_progress:note(Note) || Note <- maps:get(notes, Report)],
-               case Values of
-                   #{png := true} ->
-                       whittle_work:steps([fun(_) -> failed(whittle_measure:pictures(Report)) end,
-                                           fun(Files) -> {ok, {Report, Files}} end]);
-                   _ -> {ok, {Report, []}}
-               end
-       end,
-       fun({#{page := Page}, Pictures}) ->
+      [fun(_) -> whittle_cmd_measure_page:write(Dir, Values) end,
+       fun({_, Files}) ->
                #{regressions := Regressions} = Moved,
-               {ok, #{text => [text(Moved, Against), "the run: ", Dir, "\nthe page: ", Page, "\n",
-                               [["a picture: ", File, "\n"] || File <- Pictures], verdict(Moved)],
+               {ok, #{text => [text(Moved, Against), "the run: ", Dir, "\n", Files, verdict(Moved)],
                       json => json(Moved, Dir, Against),
                       exit => min(1, length(Regressions))}}
        end]).

@@ -44,7 +44,7 @@ copy_recorder(Dir) ->
 %% Other releases ignore this variable. The recorder skips releases older than the host's, because
 %% they cannot load code of the host's compiler. Whittle's executables ignore these variables and
 %% use `WHITTLE_TRACE'.
--spec environment(file:filename()) -> [{string(), unicode:chardata()}].
+-spec environment(file:filename()) -> [{string(), string()}].
 environment(Dir) ->
     %% code:ensure_modules_loaded/1 ignores a module that it cannot load. `erl' splits the value at
     %% blanks, like a shell.
@@ -52,7 +52,7 @@ environment(Dir) ->
             [[$\s, atom_to_list(Module)] || Module <- whittle_device:recorder()]],
     Host = list_to_integer(erlang:system_info(otp_release)),
     [{"WHITTLE_TRACE", Dir}
-     | [{Name, [Ours, $\s, os:getenv(Name, "")]}
+     | [{Name, unicode:characters_to_list([Ours, $\s, os:getenv(Name, "")])}
         || Otp <- lists:seq(Host, Host + ?NEWER),
            Name <- ["ERL_OTP" ++ integer_to_list(Otp) ++ "_FLAGS"]]].
 

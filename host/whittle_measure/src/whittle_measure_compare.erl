@@ -59,11 +59,9 @@ row(Cell, Before, After, P, Unit, Better) ->
         ++ ratio(logs(Before), logs(After), P, Better).
 
 ratio(Before, After, P, Better) when Before =/= [], After =/= [] ->
-    Median = math:exp(whittle_measure_statistics:median(After)
-                      - whittle_measure_statistics:median(Before)),
-    {Low, High} = whittle_measure_statistics:interval_of_difference(Before, After, 1),
+    {Median, Interval} = whittle_measure_statistics:ratio_of_logs(Before, After),
     [whittle_measure_table:comparison(#{median => Median, n => length(After),
-                                        interval => {math:exp(Low), math:exp(High)}}),
+                                        interval => Interval}),
      verdict(P, Median, Better)];
 ratio(_, _, _, _) -> ["-", "-"].
 

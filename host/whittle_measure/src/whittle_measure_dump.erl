@@ -7,9 +7,15 @@
 %% a file that was cut off, gives no number.
 -module(whittle_measure_dump).
 
--export([parse/1]).
+-export([parse/1, sections/1, word/1, fields/1, number/2, name/1]).
 
--export_type([vm/0, allocator/0, process/0, table/0]).
+-export_type([vm/0, allocator/0, process/0, table/0, section/0, fields/0]).
+
+%% The name of a section, without its `=', and its lines.
+-type section() :: {binary(), binary()}.
+
+%% The lines `key: value' of a section.
+-type fields() :: #{binary() => binary()}.
 
 %% The account of a VM. All sizes are in bytes.
 -type vm() ::
@@ -36,8 +42,7 @@
 %% @doc Parses the text.
 -spec parse(binary()) -> vm().
 parse(Text) ->
-    %% A crash dump begins with a section, an answer may begin with an empty line.
-    Sections = [section(Part) || Part <- binary:split(<<"\n", Text/binary>>, <<"\n=">>, [global])],
+    Sections = sections(Text),
     Word = word(Sections),
     Processes = [process(Lines, Word) || {<<"proc:", _/binary>>, Lines} <- Sections],
     #{otp => otp(Sections),
@@ -50,14 +55,21 @@ parse(Text) ->
       atom_count => maps:get(<<"entries">>, numbers(<<"index_table:atom_tab">>, Sections), 0),
       tables => largest([table(Lines, Word) || {<<"ets:", _/binary>>, Lines} <- Sections])}.
 
+%% @doc Splits the text into its sections. The first one holds what stands before all others.
+-spec sections(binary()) -> [section()].
+sections(Text) ->
+    %% A crash dump begins with a section, an answer may begin with an empty line.
+    [section(Part) || Part <- binary:split(<<"\n", Text/binary>>, <<"\n=">>, [global])].
+
 section(Part) ->
     case binary:split(Part, <<"\n">>) of
         [Name, Lines] -> {Name, Lines};
         [Name] -> {Name, <<>>}
     end.
 
-%% The first line of a dump names the word size of the VM: `[64-bit]'. A VM with 32 bits does not
-%% name it.
+%% @doc Returns the bytes of a word of the VM. The first line of a dump names the size of a word:
+%% `[64-bit]'. A VM with 32 bits does not name it.
+-spec word([section()]) -> 4 | 8.
 word([{_, Head}, {_, Head2} | _]) ->
     case binary:match(<<Head/binary, Head2/binary>>, <<"[64-bit]">>) of
         nomatch -> 4;
@@ -95,9 +107,25 @@ integers(Text) ->
 is_number_text(Word) -> lists:all(fun(Char) -> Char >= $0 andalso Char =< $9 end,
                                   binary_to_list(Word)).
 
-texts(Lines) ->
+%% @doc Reads the lines `key: value' of a section.
+-spec fields(binary()) -> fields().
+fields(Lines) ->
     maps:from_list([{Key, Value} || Line <- binary:split(Lines, <<"\n">>, [global]),
                                     [Key, Value] <- [binary:split(Line, <<": ">>)]]).
+
+%% @doc Returns the first number of a field, or 0.
+-spec number(binary(), fields()) -> non_neg_integer().
+number(Key, Fields) ->
+    case integers(maps:get(Key, Fields, <<>>)) of
+        [Value | _] -> Value;
+        [] -> 0
+    end.
+
+%% @doc Returns the name of a process: its registered name, or its first function.
+-spec name(fields()) -> binary().
+name(#{<<"Name">> := Name}) -> Name;
+name(#{<<"Spawned as">> := Function}) -> Function;
+name(_) -> <<"unknown">>.
 
 %% Internal functions: allocators
 
@@ -143,22 +171,11 @@ instance(Name, Lines) ->
 
 %% `Memory' is in bytes, the sizes of heaps are in words.
 process(Lines, Word) ->
-    Fields = texts(Lines),
-    Number = fun(Key) ->
-                     case integers(maps:get(Key, Fields, <<>>)) of
-                         [Value | _] -> Value;
-                         [] -> 0
-                     end
-             end,
-    Name = case Fields of
-               #{<<"Name">> := Given} -> Given;
-               #{<<"Spawned as">> := Function} -> Function;
-               _ -> <<"unknown">>
-           end,
-    #{name => Name, memory => Number(<<"Memory">>),
-      unused => Word * (Number(<<"Heap unused">>) + Number(<<"OldHeap unused">>))}.
+    Fields = fields(Lines),
+    #{name => name(Fields), memory => number(<<"Memory">>, Fields),
+      unused => Word * (number(<<"Heap unused">>, Fields) + number(<<"OldHeap unused">>, Fields))}.
 
 table(Lines, Word) ->
-    Fields = texts(Lines),
+    Fields = fields(Lines),
     #{name => maps:get(<<"Name">>, Fields, <<"unknown">>),
       memory => Word * lists:sum(integers(maps:get(<<"Words">>, Fields, <<>>)))}.

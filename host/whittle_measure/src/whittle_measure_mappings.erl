@@ -7,7 +7,7 @@
 %% @hidden
 -module(whittle_measure_mappings).
 
--export([read/1, emulator/1, parse/2]).
+-export([read/1, read/2, emulator/1, parse/2]).
 
 -export_type([mapping/0, program/0]).
 
@@ -22,8 +22,12 @@
 
 %% @doc Reads the mappings of the program that a process runs.
 -spec read(pos_integer()) -> {ok, program()} | {error, file:posix() | badarg | terminated}.
-read(Pid) ->
-    Emulator = emulator(Pid),
+read(Pid) -> read(Pid, emulator(Pid)).
+
+%% @doc Reads the mappings like {@link read/1}. The caller knows the emulator already.
+-spec read(pos_integer(), binary() | none) ->
+          {ok, program()} | {error, file:posix() | badarg | terminated}.
+read(Pid, Emulator) ->
     case file:read_file(["/proc/", integer_to_list(Pid), "/smaps"]) of
         {ok, Text} when Emulator =:= none ->
             {ok, #{program => executable(Pid), emulated => false, mappings => parse(Text, none)}};

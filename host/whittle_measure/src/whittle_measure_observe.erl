@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, format_error/1, last/1]).
+-export([run/2, patience/1, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -45,6 +45,13 @@
 -define(MANY_PIECES, 2000).
 -define(MOST_PIECES, 1_000_000).
 -define(MOST_BYTES, 128_000_000).
+
+%% The time that a program always has until it is ready, also in a run with a short duration.
+-define(PATIENCE_MS, 60_000).
+
+%% @doc Returns the milliseconds until a program must be ready, for a run of so many milliseconds.
+-spec patience(pos_integer()) -> pos_integer().
+patience(Duration) -> max(?PATIENCE_MS, Duration).
 
 %% @doc Runs a program until it ends or until its time is over, and then ends it. The error is
 %% `not_ready' if the program neither ended nor printed its line in time, `too_fast' if it prints

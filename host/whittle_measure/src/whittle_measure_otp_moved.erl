@@ -183,10 +183,7 @@ row(Program, #{name := Name} = Response, New, Old, Judged, Bound) ->
     {Ratio, Verdict} =
         case {logs(Before), logs(After)} of
             {[_, _ | _] = One, [_, _ | _] = Other} when Judged =/= not_compared ->
-                {Low, High} = whittle_measure_statistics:interval_of_difference(One, Other, 1),
-                Middle = whittle_measure_statistics:median(Other)
-                    - whittle_measure_statistics:median(One),
-                [R, L, H] = [math:exp(Each) || Each <- [Middle, Low, High]],
+                {R, {L, H}} = whittle_measure_statistics:ratio_of_logs(One, Other),
                 Better = whittle_measure_response:better(Response),
                 {{R, L, H}, case Judged of
                                 judged -> timed_verdict(Better, L, H, Bound);

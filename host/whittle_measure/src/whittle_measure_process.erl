@@ -45,7 +45,7 @@ peak(Pid) -> lists:sum([peak_of(Each) || Each <- tree(Pid)]).
 peak_of(Pid) ->
     case whittle_measure_mappings:emulator(Pid) of
         none -> 1024 * field("VmHWM", read(["/proc/", integer_to_list(Pid)], "status"));
-        _ -> maps:get(rss, of_processes([Pid]))
+        Emulator -> maps:get(rss, of_emulated(Pid, Emulator))
     end.
 
 of_processes(Pids) ->
@@ -62,14 +62,16 @@ of_process(Pid) ->
             Text = read(["/proc/", integer_to_list(Pid)], "smaps_rollup"),
             #{rss => 1024 * field("Rss", Text), pss => 1024 * field("Pss", Text),
               anonymous => 1024 * field("Anonymous", Text)};
-        _ ->
-            Mappings = case whittle_measure_mappings:read(Pid) of
-                           {ok, #{mappings := Read}} -> Read;
-                           {error, _} -> []
-                       end,
-            maps:from_list([{Field, lists:sum([maps:get(Field, Mapping) || Mapping <- Mappings])}
-                            || Field <- [rss, pss, anonymous]])
+        Emulator -> of_emulated(Pid, Emulator)
     end.
+
+of_emulated(Pid, Emulator) ->
+    Mappings = case whittle_measure_mappings:read(Pid, Emulator) of
+                   {ok, #{mappings := Read}} -> Read;
+                   {error, _} -> []
+               end,
+    maps:from_list([{Field, lists:sum([maps:get(Field, Mapping) || Mapping <- Mappings])}
+                    || Field <- [rss, pss, anonymous]]).
 
 %% @doc Returns the work of a process and its descendants since their start.
 -spec work(pos_integer()) -> work().

@@ -6,12 +6,10 @@
 %% @hidden
 -module(whittle_measure_record).
 
+-import(whittle_measure_samples, [named/2]).
 -import(whittle_work, [steps/1]).
 
 -export([complete/4, written/2]).
-
-%% As in a measured run.
--define(PATIENCE_MS, 60_000).
 
 %% @doc Adds the recording to a build that needs one.
 -spec complete(whittle_measure_subject:build(), whittle_measure_study:study(), file:filename(),
@@ -49,10 +47,9 @@ recorded(Subject, #{name := Name} = Program, #{duration := Duration}) ->
             try whittle_measure_observe:run(with_recorder(Recorder, Subject),
                                             settings(Program, Duration)) of
                 {ok, _} ->
-                    {Evidence, _} = whittle_recording:collect(Recorder),
-                    case whittle_recording:own(Evidence) of
-                        [] -> {error, {recording, Name, "it has no function of the program"}};
-                        _ -> {ok, whittle_shake_evidence:to_binary(Evidence)}
+                    case whittle_recording:bytes(Recorder) of
+                        {ok, _} = Ok -> Ok;
+                        empty -> {error, {recording, Name, "it has no function of the program"}}
                     end;
                 {error, Reason} ->
                     {error, {recording, Name, whittle_measure_observe:format_error(Reason)}}
@@ -63,14 +60,13 @@ recorded(Subject, #{name := Name} = Program, #{duration := Duration}) ->
     end.
 
 with_recorder(Recorder, #{environment := Environment} = Subject) ->
-    Subject#{environment := Environment
-                 ++ [{Name, unicode:characters_to_list(unicode:characters_to_binary(Value))}
-                     || {Name, Value} <- whittle_recording:environment(Recorder)]}.
+    Subject#{environment := Environment ++ whittle_recording:environment(Recorder)}.
 
 %% Nothing measures this run, so it needs no readings of the memory.
 settings(Program, Duration) ->
     maps:merge(maps:with([ready, workload], Program),
-               #{duration => 1000 * Duration, patience => max(?PATIENCE_MS, 1000 * Duration),
+               #{duration => 1000 * Duration,
+                 patience => whittle_measure_observe:patience(1000 * Duration),
                  interval => 1000 * Duration}).
 
 %% @doc Writes a recording, whole or not at all, because a study that goes on uses the file.
@@ -85,6 +81,3 @@ written(File, Bytes) ->
     ok = whittle_unfinished:done(Part),
     _ = [file:delete(Part) || Done =/= ok],
     Done.
-
-named(_, ok) -> ok;
-named(File, {error, Reason}) -> {error, {file, File, Reason}}.

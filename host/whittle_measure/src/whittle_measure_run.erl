@@ -27,9 +27,6 @@
 -define(INTERVAL, 1000).
 -define(READINGS, 10).
 
-%% The time until a program is ready is at least so long, also in a study with a short duration.
--define(PATIENCE_MS, 60_000).
-
 %% The most points of a curve in a sample.
 -define(POINTS, 600).
 
@@ -293,5 +290,6 @@ outcome(#{program := Program} = Cell, Made, #{responses := All, duration := Dura
 
 settings(Program, Duration) ->
     maps:merge(maps:with([ready, workload], Program),
-               #{duration => 1000 * Duration, patience => max(?PATIENCE_MS, 1000 * Duration),
+               #{duration => 1000 * Duration,
+                 patience => whittle_measure_observe:patience(1000 * Duration),
                  interval => min(?INTERVAL, 1000 * Duration div ?READINGS)}).

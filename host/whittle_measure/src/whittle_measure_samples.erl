@@ -5,7 +5,7 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([check/3, create/2, open/2, replace/2, read/1, study/1, append/2, close/1]).
+-export([check/3, create/2, open/2, replace/2, read/1, study/1, append/2, close/1, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -169,6 +169,8 @@ cut(File, Size) ->
     ok = file:truncate(Fd),
     file:close(Fd).
 
+%% @doc Adds the name of a file to the error of a write.
+-spec named(file:filename(), ok | {error, file:posix() | badarg}) -> ok | {error, error()}.
 named(_, ok) -> ok;
 named(File, {error, Reason}) -> {error, {file, File, Reason}}.
 

@@ -5,6 +5,8 @@
 %% @hidden
 -module(whittle_measure_source).
 
+-import(whittle_measure_samples, [named/2]).
+
 -export([check/1, complete/3, format_error/1]).
 
 -export_type([spec/0, error/0]).
@@ -75,9 +77,6 @@ start(Name, #{start := {Module, Function}}) ->
                   [main(Name), Module, Function]).
 
 write(File, Text) -> named(File, file:write_file(File, Text)).
-
-named(_, ok) -> ok;
-named(File, {error, Reason}) -> {error, {file, File, Reason}}.
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

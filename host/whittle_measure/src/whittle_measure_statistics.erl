@@ -6,7 +6,7 @@
 -module(whittle_measure_statistics).
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
--export([interval/3, interval_of_difference/3]).
+-export([interval/3, interval_of_difference/3, ratio_of_logs/2]).
 -export([t_test/1, welch_test/2, t_quantile/2, detectable/2, holm/1]).
 
 -export_type([interval/0, test/0]).
@@ -108,6 +108,14 @@ welch_test([_, _ | _] = One, [_, _ | _] = Other) ->
                                           / (A * A / (length(One) - 1)
                                                  + B * B / (length(Other) - 1)))
            end}.
+
+%% @doc Returns the ratio between the medians of two independent samples, the second divided by the
+%% first, with its bootstrap interval. The samples are given as logarithms.
+-spec ratio_of_logs([number(), ...], [number(), ...]) ->
+          {Ratio :: float(), {Low :: float(), High :: float()}}.
+ratio_of_logs(One, Other) ->
+    {Low, High} = interval_of_difference(One, Other, 1),
+    {math:exp(median(Other) - median(One)), {math:exp(Low), math:exp(High)}}.
 
 %% @doc Returns the bootstrap interval of the difference between the medians of two independent
 %% samples: the second less the first.

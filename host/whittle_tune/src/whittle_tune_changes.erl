@@ -7,6 +7,8 @@
 %% @hidden
 -module(whittle_tune_changes).
 
+-import(whittle_measure_dump, [sections/1, word/1, fields/1, number/2, name/1]).
+
 -export([from_dump/1, gain/1, worth/1, rows/1, notes/1, json/1]).
 
 -export_type([changes/0, change/0, kind/0]).
@@ -54,11 +56,8 @@
 %% @doc Reads the changes from a crash dump.
 -spec from_dump(binary()) -> changes().
 from_dump(Text) ->
-    Word = case binary:match(Text, <<"[64-bit]">>, [{scope, {0, min(byte_size(Text), 400)}}]) of
-               nomatch -> 4;
-               _ -> 8
-           end,
-    Sections = [section(Part) || Part <- binary:split(Text, <<"\n=">>, [global])],
+    Sections = sections(Text),
+    Word = word(Sections),
     Heaps = maps:from_list([{Pid, heap(Lines, Word)}
                             || {<<"proc_heap:", Pid/binary>>, Lines} <- Sections]),
     Processes = [{Pid, fields(Lines)} || {<<"proc:", Pid/binary>>, Lines} <- Sections],
@@ -129,28 +128,9 @@ binary(Text) -> unicode:characters_to_binary(Text).
 
 %% Internal functions: sections and fields
 
-section(Part) ->
-    case binary:split(Part, <<"\n">>) of
-        [Name, Lines] -> {Name, Lines};
-        [Name] -> {Name, <<>>}
-    end.
-
 is_section(Prefix, Name) -> binary:longest_common_prefix([Prefix, Name]) =:= byte_size(Prefix).
 
 lines(Lines) -> binary:split(Lines, <<"\n">>, [global, trim_all]).
-
-fields(Lines) ->
-    maps:from_list([{Key, Value} || Line <- lines(Lines),
-                                    [Key, Value] <- [binary:split(Line, <<": ">>)]]).
-
-number(Key, Fields) ->
-    try binary_to_integer(maps:get(Key, Fields))
-    catch error:_ -> 0
-    end.
-
-name(#{<<"Name">> := Name}) -> Name;
-name(#{<<"Spawned as">> := Function}) -> Function;
-name(_) -> <<"unknown">>.
 
 %% Internal functions: processes
 

@@ -6,6 +6,8 @@
 %% @hidden
 -module(whittle_tune_live).
 
+-import(whittle_measure_dump, [sections/1, fields/1, number/2, name/1]).
+
 -export([changes/2, memory/2]).
 
 -export_type([call/0]).
@@ -64,22 +66,7 @@ processes(Call, Procs) ->
 heap(Fields) -> number(<<"Stack+heap">>, Fields) + number(<<"OldHeap">>, Fields).
 
 listed(Text) ->
-    maps:from_list([{Pid, fields(Lines)}
-                    || Part <- binary:split(<<"\n", Text/binary>>, <<"\n=">>, [global]),
-                       [<<"proc:", Pid/binary>>, Lines] <- [binary:split(Part, <<"\n">>)]]).
-
-fields(Lines) ->
-    maps:from_list([{Key, Value} || Line <- binary:split(Lines, <<"\n">>, [global]),
-                                    [Key, Value] <- [binary:split(Line, <<": ">>)]]).
-
-number(Key, Fields) ->
-    try binary_to_integer(maps:get(Key, Fields))
-    catch error:_ -> 0
-    end.
-
-name(#{<<"Name">> := Name}) -> Name;
-name(#{<<"Spawned as">> := Function}) -> Function;
-name(_) -> <<"unknown">>.
+    maps:from_list([{Pid, fields(Lines)} || {<<"proc:", Pid/binary>>, Lines} <- sections(Text)]).
 
 %% Internal functions: tables
 

@@ -23,8 +23,6 @@
 
 %% The milliseconds between two readings of memory.
 -define(INTERVAL, 100).
-%% The least seconds that a program has to be ready.
--define(READY, 60).
 %% The longest time that a program with a recorder takes to end after SIGTERM.
 -define(END_MS, 60_000).
 
@@ -42,7 +40,7 @@ run(Subject, #{seconds := Seconds} = Options, Look) ->
         {error, Reason} -> {error, {run, Reason}}
     end.
 
-patience(Seconds) -> 1000 * max(Seconds, ?READY).
+patience(Seconds) -> whittle_measure_observe:patience(1000 * Seconds).
 
 %% @doc Runs the program once and returns a recording of the functions that it calls.
 -spec record(whittle_measure_observe:subject(), options()) -> {ok, binary()} | {error, error()}.
@@ -50,9 +48,9 @@ record(#{environment := Environment} = Subject, Options) ->
     case whittle_recording:start() of
         {ok, Dir} ->
             try
-                Variables = [{Name, unicode:characters_to_list(Value)}
-                             || {Name, Value} <- whittle_recording:environment(Dir)],
-                case run(Subject#{environment := Variables ++ Environment}, Options, fun ends/1) of
+                Recorded = Subject#{environment := whittle_recording:environment(Dir)
+                                        ++ Environment},
+                case run(Recorded, Options, fun ends/1) of
                     {ok, #{end_of_vm := timeout}} -> {error, {slow_end, ?END_MS}};
                     {ok, _} ->
                         case whittle_recording:bytes(Dir) of

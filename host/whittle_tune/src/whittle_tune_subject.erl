@@ -38,17 +38,11 @@ with(Path, Options, Fun) ->
 
 %% `#! ... escript'
 is_escript(Path) ->
-    case file:open(Path, [read, raw, binary]) of
-        {ok, File} ->
-            Begin = file:read(File, 128),
-            ok = file:close(File),
-            case Begin of
-                {ok, <<"#!", Rest/binary>>} ->
-                    [Line | _] = binary:split(Rest, <<"\n">>),
-                    binary:match(Line, <<"escript">>) =/= nomatch;
-                _ -> false
-            end;
-        {error, _} -> false
+    case whittle_file:first(Path, 128) of
+        {ok, <<"#!", Rest/binary>>} ->
+            [Line | _] = binary:split(Rest, <<"\n">>),
+            binary:match(Line, <<"escript">>) =/= nomatch;
+        _ -> false
     end.
 
 built(Path, Options, Fun) ->
@@ -85,16 +79,10 @@ emulator(Path) ->
 
 %% The class, the byte order and the processor of an ELF file (elf(5)).
 identity(Path) ->
-    case file:open(Path, [read, raw, binary]) of
-        {ok, File} ->
-            Begin = file:read(File, 20),
-            ok = file:close(File),
-            case Begin of
-                {ok, <<16#7f, "ELF", Class, Order, _:12/binary, Machine:2/binary>>} ->
-                    <<Class, Order, Machine/binary>>;
-                _ -> none
-            end;
-        {error, _} -> none
+    case whittle_file:first(Path, 20) of
+        {ok, <<16#7f, "ELF", Class, Order, _:12/binary, Machine:2/binary>>} ->
+            <<Class, Order, Machine/binary>>;
+        _ -> none
     end.
 
 %% The shell splits the arguments, as it would on a command line.
