@@ -49,7 +49,7 @@ shared() ->
          File = filename:join([get(root), "acceptance", "suites", Name]),
          {ok, Module, Code} = compile:file(File, [binary]),
          {module, Module} = code:load_binary(Module, Name, Code)
-     end || Name <- ["running.erl", "visits.erl"]],
+     end || Name <- ["running.erl", "packages.erl", "visits.erl"]],
     ok = code:add_pathsz(filelib:wildcard(filename:join(get(root),
                                                         "_build/default/lib/*/ebin"))),
     case package("erlang-mochiweb") of
@@ -141,25 +141,7 @@ package(Name, Package, Path) ->
         {error, Why} -> fail("~ts", [Why])
     end.
 
-package(Package) ->
-    Dir = work(["packages", Package]),
-    case filelib:is_dir(Dir) of
-        true -> {ok, Dir};
-        false ->
-            New = Dir ++ ".new",
-            _ = file:del_dir_r(New),
-            ok = filelib:ensure_path(New),
-            Script = "cd \"$1\" && apt-get download -q -o APT::Sandbox::User=root \"$2\" 2>&1 && "
-                "dpkg-deb -x \"$2\"_*.deb . 2>&1 && rm \"$2\"_*.deb",
-            case running:run("/bin/sh", ["-c", Script, "sh", New, Package], #{env => keep}) of
-                {0, _} ->
-                    ok = file:rename(New, Dir),
-                    {ok, Dir};
-                {_, Said} ->
-                    {error, ["the package ", Package, " could not be fetched (apt-get update?): ",
-                             Said]}
-            end
-    end.
+package(Package) -> packages:unpacked(Package, work(["packages"])).
 
 %% Building
 

@@ -33,8 +33,9 @@ main(Words) ->
     [begin
          {ok, Module, Code} = compile:file(File, [binary, report]),
          {module, Module} = code:load_binary(Module, File, Code)
-     end || File <- [filename:join([Root, "acceptance", "suites", "running.erl"])
-                     | filelib:wildcard(filename:join([Here, "servers", "*.erl"]))]],
+     end || File <- [filename:join([Root, "acceptance", "suites", Name])
+                     || Name <- ["running.erl", "packages.erl"]]
+                ++ filelib:wildcard(filename:join([Here, "servers", "*.erl"]))],
     Known = #{"rabbitmq" => rabbitmq, "ejabberd" => ejabberd},
     Names = case Words of
                 [] -> ["rabbitmq", "ejabberd"];

@@ -8,23 +8,9 @@
 packages(Names) -> [package(Name) || Name <- Names].
 
 package(Name) ->
-    Dir = work(["packages", Name]),
-    New = Dir ++ ".new",
-    Script = "cd \"$1\" && apt-get download -q -o APT::Sandbox::User=root \"$2\" 2>&1 && "
-        "dpkg-deb -x \"$2\"_*.deb . 2>&1 && rm \"$2\"_*.deb",
-    case filelib:is_dir(Dir) of
-        true -> Dir;
-        false ->
-            _ = file:del_dir_r(New),
-            ok = filelib:ensure_path(New),
-            case running:run("/bin/sh", ["-c", Script, "sh", New, Name], #{env => keep}) of
-                {0, _} ->
-                    ok = file:rename(New, Dir),
-                    Dir;
-                {_, Said} ->
-                    fail("the package ~ts could not be fetched; run apt-get update and try "
-                         "again: ~ts", [Name, Said])
-            end
+    case packages:unpacked(Name, work(["packages"])) of
+        {ok, Dir} -> Dir;
+        {error, Text} -> fail("~ts", [Text])
     end.
 
 %% Returns the unpacked source of a package of a major version, from Debian 12, or from Debian 13

@@ -24,6 +24,10 @@
                      details := [unicode:chardata()]}.  % lines to print above it: the last output
                                                         % of another program, or a list
 
+%% The report of a bug prints terms to this depth (`~P'), because a term may be as large as the
+%% program.
+-define(DEPTH, 100).
+
 -callback command() -> whittle_command_line:command().
 -callback run(whittle_command_line:values()) -> {ok, result()} | {error, failure()}.
 
@@ -48,7 +52,8 @@ start() ->
             Text = "this is a bug in Whittle; please report it",
             data(Json, whittle_failure:mistake(Text)),
             finish(1, standard_error, ["whittle: ", Text, ": ",
-                                       io_lib:format("~0tp~n~tp~n", [{Class, Reason}, Stack])])
+                                       io_lib:format("~0tP~n~tP~n", [{Class, Reason}, ?DEPTH,
+                                                                     Stack, ?DEPTH])])
     end.
 
 %% Prints an error as data to the place of the result. The line for people goes to stderr as

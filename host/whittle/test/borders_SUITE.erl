@@ -32,6 +32,8 @@
          {"bench/pack_blocks", whittle_pack_tree},
          %% It compares a table with the applications that the recipe omits.
          {"host/whittle_make/test/whittle_left_out_SUITE.erl", whittle_recipe_otp},
+         %% It stops a VM between two steps of a removal.
+         {"host/whittle/test/whittle_stop_SUITE.erl", whittle_cache_clean},
          %% It replaces the building of VMs, but not the cache and the texts of errors.
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean},

@@ -1,0 +1,177 @@
+%% Tests the XMPP users of `whittle load' with the ejabberd of Debian's packages, on the stock VM.
+-module(load_ejabberd_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([plain/1, scram/1, tls/1, wrong_password/1, wrong_domain/1]).
+
+%% ejabberd, and what Debian's Erlang and this project's own packages lack
+-define(PACKAGES, ["ejabberd", "erlang-base64url", "erlang-goldrush", "erlang-idna", "erlang-jose",
+                   "erlang-lager", "erlang-mnesia", "erlang-os-mon", "erlang-p1-acme",
+                   "erlang-p1-cache-tab", "erlang-p1-eimp", "erlang-p1-mqtree", "erlang-p1-pkix",
+                   "erlang-p1-stringprep", "erlang-p1-stun", "erlang-p1-tls", "erlang-p1-utils",
+                   "erlang-p1-xml", "erlang-p1-xmpp", "erlang-p1-yaml", "erlang-p1-yconf",
+                   "erlang-p1-zlib", "erlang-unicode-util-compat", "libexpat1", "libyaml-0-2"]).
+-define(USERS, 10).
+
+suite() -> [{timetrap, {minutes, 10}}].
+
+all() -> [plain, scram, tls, wrong_password, wrong_domain].
+
+init_per_suite(Config) ->
+    case erlang:system_info(otp_release) of
+        "25" ->
+            case fetched(?PACKAGES) of
+                {ok, Dirs} -> started(libraries(Dirs), Config);
+                {error, Text} -> {skip, lists:flatten(io_lib:format("~ts", [Text]))}
+            end;
+        Other -> {skip, "Debian 12's ejabberd is compiled for OTP 25, and this is " ++ Other}
+    end.
+
+started(Libraries, Config) ->
+    Dir = running:directory("ejabberd", Config),
+    [Plain, Tls, Http] = Ports = [running:free_port() || _ <- [plain, tls, http]],
+    Server = kept(fun() -> server(Dir, Ports, Libraries) end),
+    [registered(Http, integer_to_list(N)) || N <- lists:seq(0, ?USERS - 1)],
+    [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls} | Config].
+
+server(Dir, Ports, Libraries) ->
+    Server = running:start(
+               filename:join(code:root_dir(), "bin/erl"),
+               ["-noinput", "-mnesia", "dir", "\"" ++ filename:join(Dir, "db") ++ "\"",
+                "-s", "ejabberd"],
+               #{env => [{"HOME", Dir}, {"EJABBERD_CONFIG_PATH", configuration(Dir, Ports)},
+                         {"EJABBERD_LOG_PATH", filename:join(Dir, "ejabberd.log")}
+                         | Libraries]}),
+    %% This is the last listener in its configuration.
+    _ = running:until(Server, <<" for ejabberd_http">>),
+    Server.
+
+%% The process of init_per_suite ends before the cases. This one keeps the port of the server.
+kept(Start) ->
+    Suite = self(),
+    {Keeper, Monitor} = spawn_monitor(fun() ->
+                                              Server = Start(),
+                                              Suite ! {self(), started},
+                                              receive stop -> ok end,
+                                              ok = running:signal(Server, "TERM"),
+                                              {0, _} = running:ended(Server)
+                                      end),
+    receive
+        {Keeper, started} ->
+            true = demonitor(Monitor, [flush]),
+            Keeper;
+        {'DOWN', Monitor, process, Keeper, Reason} -> error(Reason)
+    end.
+
+end_per_suite(Config) ->
+    Keeper = proplists:get_value(server, Config),
+    Monitor = monitor(process, Keeper),
+    Keeper ! stop,
+    receive {'DOWN', Monitor, process, Keeper, normal} -> ok end.
+
+%% Each user sends messages to all users at random, itself among them.
+plain(Config) ->
+    Result = load(talking("plain", Config), 0),
+    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := [],
+                   <<"events">> := #{<<"connected">> := ?USERS}}, Result),
+    #{<<"latencies">> := Latencies} = Result,
+    ?assertEqual([{<<"connect">>, ?USERS}, {<<"delivery">>, 3 * ?USERS}, {<<"login">>, ?USERS},
+                  {<<"roster">>, ?USERS}],
+                 lists:sort([{Step, Count} || {Step, #{<<"count">> := Count}}
+                                                  <- maps:to_list(Latencies)])).
+
+scram(Config) ->
+    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []}, load(talking("scram", Config), 0)).
+
+tls(Config) ->
+    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
+                 load(scenario("xmpps", tls, "{domain, \"localhost\"}.",
+                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 0)).
+
+wrong_password(Config) ->
+    ?assertMatch(#{<<"held">> := 0,
+                   <<"errors">> := [#{<<"step">> := <<"login">>, <<"kind">> := <<"not_authorized">>,
+                                      <<"count">> := ?USERS}]},
+                 load(scenario("xmpp", plain, "{domain, \"localhost\"}.",
+                               "[connect, {login, \"u${id}\", \"wrong\"}, stay]", Config), 1)).
+
+wrong_domain(Config) ->
+    ?assertMatch(#{<<"held">> := 0,
+                   <<"errors">> := [#{<<"step">> := <<"login">>,
+                                      <<"kind">> := <<"host_unknown">>}]},
+                 load(scenario("xmpp", plain, "{domain, \"example.org\"}.",
+                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 1)).
+
+talking(Mechanism, Config) ->
+    scenario("xmpp", plain, "{domain, \"localhost\"}. {mechanism, " ++ Mechanism ++ "}.",
+             "[connect, {login, \"u${id}\", \"secret\"}, roster, presence, {wait, \"1 s\"},"
+             " {repeat, 3, [{message, \"u${random:" ++ integer_to_list(?USERS) ++ "}\","
+             " \"hello\"}, {wait, \"100 ms\"}]}, stay]", Config).
+
+%% The users come at once, and have eight seconds, which is enough on a busy machine.
+scenario(Scheme, Port, More, Steps, Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "users.load"),
+    ok = file:write_file(File, [io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
+                                              "{phases, [{burst, ~b}, {soak, \"8 s\"}]}.~n",
+                                              [Scheme, proplists:get_value(Port, Config), ?USERS]),
+                                More, "\n{users, [{all, 1, ", Steps, "}]}.\n",
+                                "{thresholds, [\"errors < 1\"]}.\n"]),
+    File.
+
+load(File, Code) ->
+    {Code, Output} = running:whittle(["load", File, "--json"]),
+    jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])), [return_maps]).
+
+%% The server
+
+%% Stops at the first package that cannot be fetched.
+fetched(Names) ->
+    Below = filename:join([running:root(), "out", "programs", "packages"]),
+    lists:foldl(fun(Name, {ok, Dirs}) ->
+                        case packages:unpacked(Name, Below) of
+                            {ok, Dir} -> {ok, [Dir | Dirs]};
+                            {error, _} = Error -> Error
+                        end;
+                   (_, {error, _} = Error) -> Error
+                end, {ok, []}, Names).
+
+libraries(Dirs) ->
+    Existing = fun(Pattern) ->
+                       [Path || Dir <- Dirs, Path <- filelib:wildcard(filename:join(Dir, Pattern))]
+               end,
+    [{"ERL_LIBS", lists:append(lists:join(":", Existing("usr/lib/erlang/lib")
+                                          ++ Existing("usr/lib/*-linux-gnu")))},
+     {"LD_LIBRARY_PATH", lists:append(lists:join(":", Existing("lib/*-linux-gnu")
+                                                  ++ Existing("usr/lib/*-linux-gnu")))}].
+
+configuration(Dir, [Plain, Tls, Http]) ->
+    Certificate = filename:join(Dir, "certificate.pem"),
+    {0, _} = running:run("/bin/sh", ["-c", "openssl req -x509 -newkey rsa:2048 -nodes -keyout "
+                                     "\"$1\" -out \"$1.cert\" -days 30 -subj /CN=localhost && "
+                                     "cat \"$1.cert\" >>\"$1\"", "sh", Certificate], #{}),
+    File = filename:join(Dir, "ejabberd.yml"),
+    ok = file:write_file(
+           File, ["hosts: [localhost]\n"
+                  "loglevel: info\n"
+                  "certfiles: [", Certificate, "]\n"
+                  "listen:\n",
+                  [io_lib:format("  - {port: ~b, ip: 127.0.0.1, backlog: 100, module: ~s}~n",
+                                 [Port, Module])
+                   || {Port, Module} <- [{Plain, "ejabberd_c2s, access: c2s"},
+                                         {Tls, "ejabberd_c2s, access: c2s, tls: true"},
+                                         {Http, "ejabberd_http, request_handlers: "
+                                          "{/api: mod_http_api}"}]],
+                  "access_rules: {c2s: {allow: all}}\n"
+                  "api_permissions: {all: {who: all, what: \"*\"}}\n"
+                  "modules: {mod_admin_extra: {}, mod_ping: {}, mod_roster: {}}\n"]),
+    File.
+
+registered(Http, N) ->
+    {ok, _} = application:ensure_all_started(inets),
+    Body = ["{\"user\": \"u", N, "\", \"host\": \"localhost\", \"password\": \"secret\"}"],
+    {ok, {{_, 200, _}, _, _}} =
+        httpc:request(post, {"http://127.0.0.1:" ++ integer_to_list(Http) ++ "/api/register", [],
+                             "application/json", iolist_to_binary(Body)}, [], []),
+    ok.

@@ -1,0 +1,109 @@
+%% Tests the HTTP users of `whittle load' with the nginx of Debian's packages.
+-module(load_nginx_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
+         end_per_testcase/2]).
+-export([pages/1, tls/1, connections_end/1, statuses/1]).
+
+-define(USERS, 10).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() -> [pages, tls, connections_end, statuses].
+
+init_per_suite(Config) ->
+    Below = filename:join([running:root(), "out", "programs", "packages"]),
+    case packages:unpacked("nginx", Below) of
+        {ok, Package} ->
+            Program = filename:join(Package, "usr/sbin/nginx"),
+            Dir = running:directory("nginx", Config),
+            case running:run(Program, ["-v"]) of
+                {0, _} -> [{dir, Dir}, {nginx, Program} | Config];
+                {_, Said} -> {skip, "nginx does not run here: " ++ binary_to_list(Said)}
+            end;
+        {error, Text} -> {skip, lists:flatten(io_lib:format("~ts", [Text]))}
+    end.
+
+end_per_suite(_) -> ok.
+
+%% The second port closes each connection after two requests.
+init_per_testcase(_, Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Plain, Few, Tls] = Ports = [running:free_port() || _ <- [plain, few, tls]],
+    Certificate = filename:join(Dir, "certificate.pem"),
+    {0, _} = running:run("/bin/sh", ["-c", "openssl req -x509 -newkey rsa:2048 -nodes -keyout "
+                                     "\"$1\" -out \"$1.cert\" -days 30 -subj /CN=localhost && "
+                                     "cat \"$1.cert\" >>\"$1\"", "sh", Certificate], #{}),
+    File = filename:join(Dir, "nginx.conf"),
+    ok = file:write_file(filename:join(Dir, "page"), lists:duplicate(20_000, $x)),
+    ok = file:write_file(
+           File, ["daemon off; master_process off; pid ", Dir, "/pid; error_log stderr;\n"
+                  "events { worker_connections 200; }\n"
+                  "http { access_log off;\n",
+                  [[Name, " ", Dir, "/temporary;\n"]
+                   || Name <- ["client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path",
+                               "uwsgi_temp_path", "scgi_temp_path"]],
+                  [["server { listen 127.0.0.1:", integer_to_list(Port), More, "; root ", Dir,
+                    "; location = /missing { return 404; }"
+                    " location = /echo { return 201 \"$request_method\"; } }\n"]
+                   || {Port, More} <- lists:zip(Ports, ["", "; keepalive_requests 2",
+                                                        " ssl; ssl_certificate " ++ Certificate
+                                                        ++ "; ssl_certificate_key "
+                                                        ++ Certificate])],
+                  "}\n"]),
+    Server = running:start(proplists:get_value(nginx, Config), ["-c", File, "-e", "stderr"],
+                           #{env => [{"HOME", Dir}]}),
+    ok = listens(Plain, 200),
+    [{server, Server}, {plain, Plain}, {few, Few}, {tls, Tls} | Config].
+
+end_per_testcase(_, Config) ->
+    Server = proplists:get_value(server, Config),
+    ok = running:signal(Server, "QUIT"),
+    {0, _} = running:ended(Server),
+    ok.
+
+%% nginx prints nothing when it is ready.
+listens(Port, Left) when Left > 0 ->
+    case gen_tcp:connect("127.0.0.1", Port, []) of
+        {ok, Socket} -> gen_tcp:close(Socket);
+        {error, econnrefused} ->
+            receive after 50 -> listens(Port, Left - 1) end
+    end.
+
+pages(Config) ->
+    #{<<"events">> := #{<<"connected">> := Connected}, <<"errors">> := [],
+      <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages},
+                           <<"sent">> := #{<<"count">> := Sent}}} =
+        load("http", plain, "[{repeat, 20, [{get, \"/page\"}]}, {as, \"sent\", {post, \"/echo\","
+             " \"text/plain\", \"user ${id}\", 201}}, {head, \"/page\"}]", 0, Config),
+    ?assertEqual({?USERS, 20 * ?USERS, ?USERS}, {Connected, Pages, Sent}).
+
+tls(Config) ->
+    #{<<"events">> := #{<<"connected">> := ?USERS}, <<"errors">> := [],
+      <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages}}} =
+        load("https", tls, "[{repeat, 5, [{get, \"/page\", 200}]}]", 0, Config),
+    ?assertEqual(5 * ?USERS, Pages).
+
+%% A user connects again where the server has closed its connection.
+connections_end(Config) ->
+    #{<<"events">> := #{<<"connected">> := Connected}, <<"errors">> := [],
+      <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages}}} =
+        load("http", few, "[{repeat, 6, [{get, \"/page\"}, {wait, \"20 ms\"}]}]", 0, Config),
+    ?assertEqual({3 * ?USERS, 6 * ?USERS}, {Connected, Pages}).
+
+statuses(Config) ->
+    ?assertMatch(#{<<"errors">> := [#{<<"step">> := <<"get">>, <<"kind">> := <<"status_404">>,
+                                      <<"count">> := ?USERS}]},
+                 load("http", plain, "[{get, \"/missing\", 404}, {get, \"/missing\"}]", 1, Config)).
+
+load(Scheme, Port, Steps, Code, Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "users.load"),
+    ok = file:write_file(File, [io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
+                                              "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
+                                              [Scheme, proplists:get_value(Port, Config), ?USERS]),
+                                "{users, [{all, 1, ", Steps, "}]}.\n"
+                                "{thresholds, [\"errors < 1\"]}.\n"]),
+    {Code, Output} = running:whittle(["load", File, "--json"]),
+    jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])), [return_maps]).

@@ -1,0 +1,184 @@
+%% @doc Adds up the samples of all agents, and judges the thresholds.
+%%
+%% Histograms of all agents are added bucket by bucket, so a percentile of the sum has the same
+%% error as one of an agent: at most 1.1 % (schema 5 of whittle_counters). This module is pure.
+%% @hidden
+-module(whittle_load_result).
+
+-export([new/0, add/3, lost/2, event/2, held/1, errors/1, latency/2, quantile/2, late/1, arrivals/1,
+         steps/1, accuracy/1, agents/1, slow/1, judge/2]).
+
+-export_type([result/0, verdict/0, agent/0, slow/0]).
+
+-record(result, {events = #{} :: #{whittle_load_agent_tally:event() => non_neg_integer()},
+                 errors = #{} :: #{{binary(), binary()} => pos_integer()},
+                 latencies = #{} :: #{binary() => whittle_counters_table:distribution()},
+                 late = none :: none | whittle_counters_table:distribution(),
+                 arrivals = #{} :: #{non_neg_integer() =>
+                                         {non_neg_integer(), non_neg_integer()}},
+                 agents = #{} :: #{pos_integer() => agent()},
+                 held = #{} :: #{pos_integer() => integer()},     % of the agents that still run
+                 seconds = #{} :: #{non_neg_integer() => map()}}).
+
+-opaque result() :: #result{}.
+
+%% The VM of an agent: its last sample, and the worst of all samples.
+-type agent() :: #{cpu := non_neg_integer(),          % milliseconds in all
+                   memory := non_neg_integer(),       % bytes that the VM has allocated
+                   rss := non_neg_integer(),          % bytes
+                   busiest := float(),                % processors, in the busiest second
+                   queue := non_neg_integer()}.       % the most processes that waited
+
+%% Why the agents were too slow
+-type slow() :: {seconds, float()}                    % the part with the planned arrivals
+              | {late, number()}.                     % nanoseconds, 99th percentile
+
+-type verdict() :: #{text := string(), measure := whittle_load_scenario:measure(),
+                     value := number() | none, limit := number(), met := boolean()}.
+
+-define(SCHEMA, 5).
+
+%% The agents were too slow if fewer seconds have the planned arrivals, or if more than 1 % of all
+%% starts and ends of waits come later.
+-define(SECONDS_IN_TIME, 0.95).
+-define(LATE_NS, 10_000_000).
+
+%% @doc Makes the result of a run without samples.
+-spec new() -> result().
+new() -> #result{}.
+
+%% @doc Adds the sample of an agent.
+-spec add(pos_integer(), whittle_load_agent:sample(), result()) -> result().
+add(Agent, #{counts := Counts, arrivals := Arrivals, vm := Vm}, Result) ->
+    #{events := Events, errors := Errors, latencies := Latencies, late := Late} = Counts,
+    Result#result{
+      events = sums(Events, Result#result.events),
+      errors = sums(Errors, Result#result.errors),
+      latencies = distributions(Latencies, Result#result.latencies),
+      late = distribution(Late, Result#result.late),
+      arrivals = maps:merge_with(fun(_, {A, B}, {C, D}) -> {A + C, B + D} end, Arrivals,
+                                 Result#result.arrivals),
+      agents = (Result#result.agents)#{Agent => agent(Vm, maps:get(Agent, Result#result.agents,
+                                                                   none))},
+      held = sums(#{Agent => maps:get(held, Events, 0) - maps:get(released, Events, 0)},
+                  Result#result.held)}.
+
+%% The first sample also has the CPU time of the start of the VM.
+agent(Vm, none) -> Vm#{busiest => 0.0};
+agent(#{cpu := Cpu, queue := Queue} = Vm, #{cpu := Before, queue := Longest, busiest := Busiest}) ->
+    Vm#{busiest => max(Busiest, (Cpu - Before) / 1000), queue => max(Queue, Longest)}.
+
+sums(A, B) -> maps:merge_with(fun(_, X, Y) -> X + Y end, A, B).
+
+distributions(A, B) -> maps:merge_with(fun(_, X, Y) -> distribution(X, Y) end, A, B).
+
+distribution(none, B) -> B;
+distribution(A, none) -> A;
+distribution(#{count := C1, sum := S1, zeros := Z1, buckets := B1},
+             #{count := C2, sum := S2, zeros := Z2, buckets := B2}) ->
+    #{count => C1 + C2, sum => S1 + S2, zeros => Z1 + Z2, buckets => buckets(B1, B2)}.
+
+buckets([{I, N} | A], [{I, M} | B]) -> [{I, N + M} | buckets(A, B)];
+buckets([{I, _} = First | A], [{J, _} | _] = B) when I < J -> [First | buckets(A, B)];
+buckets([_ | _] = A, [First | B]) -> [First | buckets(A, B)];
+buckets([], B) -> B;
+buckets(A, []) -> A.
+
+%% @doc Returns how often an event has happened.
+-spec event(whittle_load_agent_tally:event(), result()) -> non_neg_integer().
+event(Event, #result{events = Events}) -> maps:get(Event, Events, 0).
+
+%% @doc Removes the held users of an agent that has ended.
+-spec lost(pos_integer(), result()) -> result().
+lost(Agent, #result{held = Held} = Result) -> Result#result{held = maps:remove(Agent, Held)}.
+
+%% @doc Returns the users that are held now.
+-spec held(result()) -> integer().
+held(#result{held = Held}) -> lists:sum(maps:values(Held)).
+
+%% @doc Returns the errors by step and kind, the most frequent first.
+-spec errors(result()) -> [{{binary(), binary()}, pos_integer()}].
+errors(#result{errors = Errors}) -> lists:reverse(lists:keysort(2, maps:to_list(Errors))).
+
+%% @doc Returns the names of the steps with latencies.
+-spec steps(result()) -> [binary()].
+steps(#result{latencies = Latencies}) -> lists:sort(maps:keys(Latencies)).
+
+%% @doc Returns the latencies of a step in nanoseconds, or those of all steps but the connections.
+-spec latency(binary() | all, result()) -> whittle_counters_table:distribution() | none.
+latency(all, #result{latencies = Latencies}) ->
+    lists:foldl(fun distribution/2, none,
+                maps:values(case maps:remove(<<"connect">>, Latencies) of
+                                Others when map_size(Others) > 0 -> Others;
+                                _ -> Latencies
+                            end));
+latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
+
+%% @doc Returns the value below which a part of a distribution lies.
+-spec quantile(float(), whittle_counters_table:distribution()) -> number().
+quantile(Part, Distribution) -> whittle_counters_scale:quantile(?SCHEMA, Distribution, Part).
+
+%% @doc Returns by how many nanoseconds users started too late, or went on after a wait.
+-spec late(result()) -> whittle_counters_table:distribution() | none.
+late(#result{late = Late}) -> Late.
+
+%% @doc Returns the planned and the actual starts of each second.
+-spec arrivals(result()) -> [{non_neg_integer(), {non_neg_integer(), non_neg_integer()}}].
+arrivals(#result{arrivals = Arrivals}) -> lists:sort(maps:to_list(Arrivals)).
+
+%% @doc Returns the share of all seconds with arrivals in which the actual starts differ from the
+%% planned ones by at most 1 %, or by one user where 1 % is less.
+-spec accuracy(result()) -> float() | none.
+accuracy(Result) ->
+    case arrivals(Result) of
+        [] -> none;
+        All ->
+            Right = [1 || {_, {Planned, Actual}} <- All,
+                          abs(Planned - Actual) =< max(1, Planned / 100)],
+            length(Right) / length(All)
+    end.
+
+%% @doc Returns the VM of each agent, by its number.
+-spec agents(result()) -> [{pos_integer(), agent()}].
+agents(#result{agents = Agents}) -> lists:sort(maps:to_list(Agents)).
+
+%% @doc Tells why the agents were too slow for the scenario. The list is empty if they were not.
+-spec slow(result()) -> [slow()].
+slow(#result{late = Late} = Result) ->
+    [{seconds, Share} || Share <- [accuracy(Result)], Share =/= none, Share < ?SECONDS_IN_TIME]
+        ++ [{late, Time} || Late =/= none, Time <- [quantile(0.99, Late)],
+                            is_number(Time), Time > ?LATE_NS].
+
+%% @doc Judges the thresholds. A measure without values does not meet its threshold.
+-spec judge([whittle_load_scenario:threshold()], result()) -> [verdict()].
+judge(Thresholds, Result) ->
+    [begin
+         Value = measured(Measure, step(Step), Result),
+         #{text => Text, measure => Measure, value => Value, limit => Limit,
+           met => Value =/= none andalso erlang:Relation(Value, Limit)}
+     end || #{text := Text, measure := Measure, step := Step, relation := Relation, limit := Limit}
+                <- Thresholds].
+
+step(all) -> all;
+step(Text) -> unicode:characters_to_binary(Text).
+
+measured({quantile, Part}, Step, Result) ->
+    case latency(Step, Result) of
+        none -> none;
+        Distribution -> quantile(Part, Distribution)
+    end;
+measured(mean, Step, Result) ->
+    case latency(Step, Result) of
+        #{count := Count, sum := Sum} when Count > 0 -> Sum / Count;
+        _ -> none
+    end;
+measured(errors, _, Result) -> sum_of_errors(Result);
+measured(error_share, _, Result) ->
+    case event(started, Result) of
+        0 -> none;
+        Started -> sum_of_errors(Result) / Started
+    end;
+measured(held, _, Result) -> held(Result);
+measured(started, _, Result) -> event(started, Result).
+
+sum_of_errors(#result{errors = Errors}) -> lists:sum(maps:values(Errors)).

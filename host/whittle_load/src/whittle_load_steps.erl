@@ -1,0 +1,256 @@
+%% @doc Compiles the steps of a session into the program of a user.
+%%
+%% ```
+%% connect, {connect, "5 s"}                 connect; the time is the longest
+%% {wait, "10 s"}, {wait, exponential, "60 s"}, {wait, uniform, "1 s", "5 s"},
+%% {wait, lognormal, "10 s", 1.5}, {wait, pareto, "1 s", 1.2}
+%% stay                                      wait until the end of the run
+%% {repeat, 10, Steps}, {forever, Steps}
+%% {every, "1 s", Steps}, {every, "1 s", 10, Steps}   a round begins each second
+%% {choose, [{30, Steps}, {70, Steps}]}      one of these, by weight
+%% {as, "name", Step}                        the step has this name in the results
+%% disconnect
+%% '''
+%% The other steps are those of the protocol. Texts may contain `${id}' (the number of the user),
+%% `${random:100}' (a random number below 100) and `${column}' (a column of the data file).
+%% @hidden
+-module(whittle_load_steps).
+
+-export([program/2, names/1]).
+
+-export_type([settings/0]).
+
+-import(whittle_load_read, [fail/2, tagged/2, text/1, time/1, positive/1, count/2, number/2,
+                            list/2]).
+
+-type settings() :: #{protocol := lines | xmpp | http,
+                      timeout := pos_integer(),         % nanoseconds
+                      columns := [string()]}.
+
+-type node_() :: whittle_load_text:node_().
+
+-define(COMMON, [connect, wait, stay, repeat, forever, every, choose, as, disconnect]).
+-define(LONGEST_PROGRAM, 10_000).
+
+%% The steps of each protocol, with the kinds of their arguments. Some have two forms.
+protocol(lines) -> #{send => [[line]], expect => [[line]], ask => [[line, line]]};
+protocol(xmpp) -> #{login => [[text, text]], roster => [[]], presence => [[]],
+                    message => [[text, text]], expect => [[text]]};
+protocol(http) ->
+    Plain = [[path], [path, status]],
+    WithBody = [[path, line, text], [path, line, text, status]],
+    #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody}.
+
+%% The step after which a user counts as held.
+holds(lines) -> connect;
+holds(xmpp) -> login;
+holds(http) -> none.
+
+%% @doc Compiles the steps of a class of users.
+-spec program(node_(), settings()) -> whittle_load_agent:program().
+program(Node, Settings) ->
+    {Reversed, _} = steps(Node, Settings, {[], 1}),
+    case lists:dropwhile(fun is_before_connection/1, lists:reverse(Reversed)) of
+        [{step, Name, _, _} | _] ->
+            fail(Node, ["`", Name, "' stands before `connect': a user connects first"]);
+        _ -> ok
+    end,
+    case length(Reversed) of
+        Length when Length >= ?LONGEST_PROGRAM ->
+            fail(Node, io_lib:format("this session has more than ~b steps", [?LONGEST_PROGRAM]));
+        _ -> list_to_tuple(lists:reverse(['end' | Reversed]))
+    end.
+
+%% @doc Lists the names of the steps of all classes.
+-spec names([whittle_load_agent:class()]) -> [string()].
+names(Classes) ->
+    lists:usort([unicode:characters_to_list(Name)
+                 || #{program := Program} <- Classes,
+                    {step, Name, _, _} <- tuple_to_list(Program)]).
+
+is_before_connection({Kind, _}) -> not lists:member(Kind, [connect, reconnect]);
+is_before_connection({step, _, _, _}) -> false;
+is_before_connection(_) -> true.
+
+%% The state of the compiler: the instructions so far, last first, and the number of the next.
+steps(Node, Settings, State) ->
+    Steps = list(Node, fun(Step) -> Step end),
+    [fail(Next, "no user comes to this step, because the one before has no end")
+     || {Step, Next} <- lists:zip(lists:droplast(Steps), tl(Steps)), endless(Step)],
+    lists:foldl(fun(Step, Before) -> step(Step, Settings, none, Before) end, State, Steps).
+
+endless({_, {atom, stay}}) -> true;
+endless({_, {tuple, [{_, {atom, forever}} | _]}}) -> true;
+endless({_, {tuple, [{_, {atom, every}}, _, _]}}) -> true;
+endless(_) -> false.
+
+step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) ->
+    Own = protocol(Protocol),
+    case tagged(Node, ?COMMON ++ maps:keys(Own)) of
+        {connect, []} -> add([{connect, Timeout} | held(connect, Protocol)], State);
+        {connect, [Time]} -> add([{connect, positive(Time)} | held(connect, Protocol)], State);
+        {wait, Arguments} -> add([{wait, wait(Node, Arguments)}], State);
+        {stay, []} -> add([stay], State);
+        {disconnect, []} -> add([disconnect], State);
+        {repeat, [Rounds, Steps]} ->
+            {_, Begin} = Before = add([{repeat, count(Rounds, {1, 1_000_000_000})}], State),
+            add([{again, Begin}], steps(Steps, Settings, Before));
+        {forever, [Steps]} ->
+            {_, Begin} = State,
+            {Reversed, _} = steps(Steps, Settings, {[], Begin}),
+            case lists:any(fun blocks/1, Reversed) of
+                true -> add(lists:reverse([{jump, Begin} | Reversed]), State);
+                false ->
+                    fail(Node, "nothing in this loop waits for a time or an answer, so it would "
+                         "take all of the processor")
+            end;
+        {every, [Time, Steps]} -> every(positive(Time), infinity, Steps, Settings, State);
+        {every, [Time, Rounds, Steps]} ->
+            every(positive(Time), count(Rounds, {1, 1_000_000_000}), Steps, Settings, State);
+        {choose, [Ways]} -> choose(Ways, Settings, State);
+        {as, [Text, Named]} ->
+            case tagged(Named, ?COMMON ++ maps:keys(Own)) of
+                {Kind, _} when is_map_key(Kind, Own) -> step(Named, Settings, name(Text), State);
+                _ -> fail(Named, "only steps of the protocol can have a name")
+            end;
+        {Kind, Arguments} when is_map_key(Kind, Own) ->
+            #{Kind := Forms} = Own,
+            case [Kinds || Kinds <- Forms, length(Kinds) =:= length(Arguments)] of
+                [Kinds] ->
+                    Values = [argument(Of, Argument, Settings)
+                              || {Of, Argument} <- lists:zip(Kinds, Arguments)],
+                    Label = case Name of none -> atom_to_binary(Kind);
+                                _ -> unicode:characters_to_binary(Name)
+                            end,
+                    add([{reconnect, Timeout} || Protocol =:= http]
+                        ++ [{step, Label, client_step(Protocol, Kind, Values), Timeout}
+                            | held(Kind, Protocol)], State);
+                [] ->
+                    Counts = lists:join(" or ", [integer_to_list(length(Kinds)) || Kinds <- Forms]),
+                    fail(Node, io_lib:format("the number of values of `~s' must be ~s",
+                                             [Kind, Counts]))
+            end;
+        {Kind, _} -> fail(Node, ["`", atom_to_list(Kind), "' does not have this form: "
+                                 "see `whittle help load'"])
+    end.
+
+client_step(http, Kind, [Path]) -> client_step(http, Kind, [Path, any]);
+client_step(http, Kind, [Path, Status]) -> {request, method(Kind), Path, none, [], Status};
+client_step(http, Kind, [Path, Type, Body]) -> client_step(http, Kind, [Path, Type, Body, any]);
+client_step(http, Kind, [Path, Type, Body, Status]) ->
+    {request, method(Kind), Path, Type, Body, Status};
+client_step(_, Kind, []) -> Kind;
+client_step(_, Kind, Values) -> list_to_tuple([Kind | Values]).
+
+method(Kind) -> string:uppercase(atom_to_binary(Kind)).
+
+every(Time, Rounds, Steps, Settings, State) ->
+    {_, Begin} = Before = add([{every, Rounds}], State),
+    add([{next, Time, Begin}], steps(Steps, Settings, Before)).
+
+%% A threshold must be able to name it.
+name(Node) ->
+    case text(Node) of
+        Reserved when Reserved =:= "connect"; Reserved =:= "delivery"; Reserved =:= "" ->
+            fail(Node, "choose another name for this step");
+        Name ->
+            case re:run(Name, "^[^\\s<>=]+$", [unicode, {capture, none}]) of
+                match -> Name;
+                nomatch -> fail(Node, "the name of a step has no blanks and none of < > =")
+            end
+    end.
+
+held(Kind, Protocol) -> [held || Kind =:= holds(Protocol)].
+
+%% A loop without such a step would keep the agent busy for ever.
+blocks({wait, {constant, 0}}) -> false;
+blocks({Kind, _}) -> lists:member(Kind, [wait, connect]);
+blocks({step, _, Step, _}) when is_tuple(Step) ->
+    lists:member(element(1, Step), [expect, ask, login, request]);
+blocks({step, _, Kind, _}) -> Kind =:= roster;
+blocks({next, _, _}) -> true;
+blocks(stay) -> true;
+blocks(_) -> false.
+
+add(Instructions, {Before, Next}) ->
+    {lists:reverse(Instructions, Before), Next + length(Instructions)}.
+
+choose(Ways, Settings, {Before, At}) ->
+    Pairs = list(Ways, fun({_, {tuple, [Weight, Steps]}}) ->
+                               {number(Weight, {0.000_001, 1_000_000_000}), Steps};
+                          (Other) -> fail(Other, "write {Weight, Steps} here")
+                       end),
+    Total = lists:sum([Weight || {Weight, _} <- Pairs]),
+    %% Each way ends with a jump behind the last. Its place is known at the end.
+    {Compiled, End} =
+        lists:mapfoldl(fun({_, Steps}, Begin) ->
+                               {Reversed, Next} = steps(Steps, Settings, {[], Begin}),
+                               {{Begin, lists:reverse(Reversed)}, Next + 1}
+                       end, At + 1, Pairs),
+    {Branches, _} = lists:mapfoldl(fun({{Weight, _}, {Begin, _}}, Sum) ->
+                                           {{(Sum + Weight) / Total, Begin}, Sum + Weight}
+                                   end, 0, lists:zip(Pairs, Compiled)),
+    add([{branch, Branches} | lists:append([Steps ++ [{jump, End}] || {_, Steps} <- Compiled])],
+        {Before, At}).
+
+wait(Node, Arguments) ->
+    case Arguments of
+        [{_, {string, _}} = Time] -> {constant, time(Time)};
+        [{_, {atom, exponential}}, Mean] -> {exponential, positive(Mean)};
+        [{_, {atom, uniform}}, Least, Most] ->
+            case {time(Least), time(Most)} of
+                {From, To} when From =< To -> {uniform, From, To};
+                _ -> fail(Most, "the second time is less than the first")
+            end;
+        [{_, {atom, lognormal}}, Median, Sigma] ->
+            {lognormal, positive(Median), number(Sigma, {0, 10})};
+        [{_, {atom, pareto}}, Least, Exponent] ->
+            {pareto, positive(Least), number(Exponent, {0.1, 100})};
+        _ ->
+            fail(Node, "write {wait, Time}, {wait, exponential, Mean}, {wait, uniform, Least, "
+                 "Most}, {wait, lognormal, Median, Sigma} or {wait, pareto, Least, Exponent}")
+    end.
+
+argument(text, Node, #{columns := Columns}) -> parts(text(Node), Node, Columns);
+argument(status, Node, _) -> count(Node, {100, 599});
+argument(path, Node, Settings) ->
+    case re:run(text(Node), "^/[^\\s\\x00-\\x20\\x7f]*$", [unicode, {capture, none}]) of
+        match -> argument(text, Node, Settings);
+        nomatch -> fail(Node, "a path begins with / and has no blanks")
+    end;
+argument(line, Node, Settings) ->
+    case lists:member($\n, text(Node)) of
+        true -> fail(Node, "a line has no newline inside: write one step for each line");
+        false -> argument(text, Node, Settings)
+    end.
+
+%% The parts of a text: `${...}' and the bytes between.
+parts(Text, Node, Columns) ->
+    case string:split(Text, "${") of
+        [Rest] -> bytes(Rest);
+        [Before, After] ->
+            case string:split(After, "}") of
+                [Name, Rest] ->
+                    bytes(Before) ++ [variable(Name, Node, Columns) | parts(Rest, Node, Columns)];
+                [_] -> fail(Node, "the text has `${' without a `}'")
+            end
+    end.
+
+bytes("") -> [];
+bytes(Text) -> [unicode:characters_to_binary(Text)].
+
+variable("id", _, _) -> id;
+variable("random:" ++ Limit, Node, _) ->
+    case string:to_integer(Limit) of
+        {Below, ""} when Below >= 1, Below =< 1 bsl 32 -> {random, Below};
+        _ -> fail(Node, "write a whole number from 1 to 4294967296 behind `random:'")
+    end;
+variable(Name, Node, Columns) ->
+    case [N || {N, Column} <- lists:zip(lists:seq(1, length(Columns)), Columns), Column =:= Name] of
+        [N | _] -> {column, N};
+        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N} or a column of the "
+                          "data file (", case Columns of
+                                             [] -> "there is none";
+                                             _ -> lists:join(", ", Columns)
+                                         end, ")"])
+    end.

@@ -1,0 +1,56 @@
+%% @doc Finds the address of the server, and refuses addresses of other machines.
+%% @hidden
+-module(whittle_load_target).
+
+-export([resolve/2, format_error/1]).
+
+-export_type([error/0]).
+
+-type error() :: {unknown_host, {string(), inet:posix()}}
+               | {remote, {string(), inet:ip_address()}}.
+
+%% @doc Replaces the name of the server by its address. Users of an agent then need no resolver.
+%% Without `allow_remote' the address must belong to this machine: a load test of somebody else's
+%% server is an attack.
+-spec resolve(whittle_load_scenario:scenario(), #{allow_remote => boolean(), _ => _}) ->
+          {ok, whittle_load_scenario:scenario()} | {error, error()}.
+resolve(#{target := #{host := Host} = Target} = Scenario, Options) ->
+    case address(Host) of
+        {ok, Address} ->
+            case maps:get(allow_remote, Options, false) orelse is_own(Address) of
+                true -> {ok, Scenario#{target := Target#{host := Address}}};
+                false -> {error, {remote, {name(Host), Address}}}
+            end;
+        {error, Reason} -> {error, {unknown_host, {name(Host), Reason}}}
+    end.
+
+address(Host) when is_tuple(Host) -> {ok, Host};
+address(Host) ->
+    Name = binary_to_list(Host),
+    case inet:getaddr(Name, inet) of
+        {ok, _} = Ok -> Ok;
+        {error, _} -> inet:getaddr(Name, inet6)
+    end.
+
+name(Host) when is_tuple(Host) -> inet:ntoa(Host);
+name(Host) -> binary_to_list(Host).
+
+%% All addresses 127.0.0.0/8 belong to this machine.
+is_own({127, _, _, _}) -> true;
+is_own(Address) ->
+    case inet:getifaddrs() of
+        {ok, Interfaces} ->
+            lists:any(fun({_, Options}) -> lists:member({addr, Address}, Options) end, Interfaces);
+        {error, _} -> false
+    end.
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({unknown_host, {Name, Reason}}) ->
+    ["the server `", Name, "' has no address (", inet:format_error(Reason), "): correct `target'"];
+format_error({remote, {Name, Address}}) ->
+    ["the server ", Name, case inet:ntoa(Address) of
+                              Name -> "";
+                              Text -> [" (", Text, ")"]
+                          end,
+     " is not this machine: give --allow-remote if its owner agrees to the load"].

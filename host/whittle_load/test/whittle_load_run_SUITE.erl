@@ -1,0 +1,293 @@
+%% Tests runs with agents on the stock VM, against servers in this VM.
+-module(whittle_load_run_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
+         connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, killed_agent/1, slow_agent/1,
+         no_agent/1, other_version/1, slow_server_counts/1, slow_server_in_paced_loop/1]).
+
+-define(MS, 1_000_000).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() ->
+    [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
+     hangs_up, stalls, garbage, killed_agent, slow_agent, no_agent, other_version,
+     slow_server_counts, slow_server_in_paced_loop].
+
+init_per_suite(Config) ->
+    {ok, _} = application:ensure_all_started(whittle_load),
+    Config.
+
+end_per_suite(_) -> ok.
+
+%% Both lines come in one message, and each has a step.
+two_answers(_) ->
+    Server = server(fun(Socket) -> ok = gen_tcp:send(Socket, <<"one\ntwo\n">>), drop(Socket) end),
+    Result = result(run(Server, "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect, {expect, \"one\"}, {expect, \"two\"}]}]", 1,
+                        "{timeout, \"3 s\"}.")),
+    ?assertEqual([], whittle_load_result:errors(Result)),
+    ?assertMatch(#{count := 10}, whittle_load_result:latency(<<"expect">>, Result)).
+
+%% All users of all classes get their answers. The counts of two agents are added.
+answers(_) ->
+    Result = result(run(server(fun echo/1),
+                        "[{burst, 30}, {hold, 20, \"500 ms\"}, {soak, \"2 s\"}]", "constant",
+                        "[{a, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"}, disconnect]},"
+                        " {b, 1, [connect, {repeat, 3, [{wait, \"10 ms\"}, {ask, \"x\", \"x\"}]},"
+                        "         disconnect]}]", 2)),
+    ?assertEqual(40, whittle_load_result:event(started, Result)),
+    ?assertEqual(40, whittle_load_result:event(connected, Result)),
+    ?assertEqual([], whittle_load_result:errors(Result)),
+    ?assertEqual([<<"ask">>, <<"connect">>], whittle_load_result:steps(Result)),
+    #{count := Asked} = whittle_load_result:latency(<<"ask">>, Result),
+    ?assertEqual(whittle_load_result:event(sent, Result), Asked),
+    ?assertEqual(40, lists:sum([Planned || {_, {Planned, _}}
+                                               <- whittle_load_result:arrivals(Result)])),
+    ?assertEqual(40, lists:sum([Actual || {_, {_, Actual}}
+                                              <- whittle_load_result:arrivals(Result)])),
+    ?assertMatch([{1, #{rss := _}}, {2, #{rss := _}}], whittle_load_result:agents(Result)).
+
+%% Closed users repeat their session until the phase ends.
+closed(_) ->
+    Result = result(run(server(fun echo/1), "[{doubling, 1, 4, \"300 ms\"}]", "constant",
+                        "[{a, 1, [connect, {ask, \"x\", \"x\"}, {wait, \"20 ms\"}, disconnect]}]",
+                        1)),
+    ?assertEqual(4, whittle_load_result:event(started, Result)),
+    ?assert(whittle_load_result:event(cycles, Result) > 4),
+    %% At the end, each user may have counted its connection but not yet the latency.
+    #{count := Timed} = whittle_load_result:latency(<<"connect">>, Result),
+    ?assert(abs(whittle_load_result:event(connected, Result) - Timed) =< 4).
+
+%% The same seed gives the same starts.
+repeats(_) ->
+    Server = server(fun echo/1),
+    Started = fun() ->
+                      Result = result(run(Server, "[{hold, 200, \"300 ms\"}]", "poisson",
+                                          "[{a, 1, [stay]}, {b, 3, [stay]}]", 2)),
+                      lists:sum([Planned || {_, {Planned, _}}
+                                                <- whittle_load_result:arrivals(Result)])
+              end,
+    ?assertEqual(Started(), Started()).
+
+%% Each user says its own row, and comes at the time of the trace.
+data_and_trace(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    ok = file:write_file(filename:join(Dir, "users.csv"), "name,word\nann,red\nbob,blue\n"),
+    ok = file:write_file(filename:join(Dir, "starts.txt"), "0\n0.1\n1.2\n"),
+    Self = self(),
+    Hear = fun(Socket) ->
+                   {ok, Line} = gen_tcp:recv(Socket, 0),
+                   Self ! {line, Line}
+           end,
+    {ok, Scenario} = whittle_load_scenario:parse(
+                       iolist_to_binary(["{target, \"tcp://127.0.0.1:",
+                                         integer_to_list(server(Hear)), "\"}. {data, "
+                                         "\"users.csv\"}. {phases, [{trace, \"starts.txt\"},"
+                                         "{soak, \"2 s\"}]}. {users, [{a, 1, [connect,"
+                                         "{send, \"${name} ${word}\"}, stay]}]}."]), Dir),
+    {ok, #{result := Result}} =
+        whittle_load_run:run(Scenario, #{agents => 2, command => command(),
+                                         tell => fun(_) -> ok end}),
+    ?assertEqual([{0, {2, 2}}, {1, {1, 1}}], whittle_load_result:arrivals(Result)),
+    ?assertEqual([<<"ann red\n">>, <<"ann red\n">>, <<"bob blue\n">>],
+                 lists:sort([receive {line, Line} -> Line end || _ <- lists:seq(1, 3)])).
+
+refuses(_) ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    ok = gen_tcp:close(Socket),
+    Result = result(run(Port, "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect]}]", 1)),
+    ?assertEqual([{{<<"connect">>, <<"econnrefused">>}, 5}], whittle_load_result:errors(Result)),
+    ?assertEqual(5, whittle_load_result:event(ended, Result)).
+
+%% A second connection replaces the first.
+connects_again(_) ->
+    Result = result(run(server(fun echo/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect, connect, stay]}]", 1)),
+    ?assertEqual({10, 5}, {whittle_load_result:event(connected, Result),
+                           whittle_load_result:held(Result)}).
+
+resets(_) ->
+    Reset = fun(Socket) ->
+                    {ok, _} = gen_tcp:recv(Socket, 0),
+                    ok = inet:setopts(Socket, [{linger, {true, 0}}]),
+                    gen_tcp:close(Socket)
+            end,
+    Result = result(run(server(Reset), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1)),
+    ?assertEqual([{{<<"ask">>, <<"econnreset">>}, 5}], whittle_load_result:errors(Result)).
+
+hangs_up(_) ->
+    Result = result(run(server(fun gen_tcp:close/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect, {expect, \"x\"}]}]", 1)),
+    ?assertEqual([{{<<"expect">>, <<"closed">>}, 5}], whittle_load_result:errors(Result)),
+    ?assertEqual(0, whittle_load_result:held(Result)).
+
+stalls(_) ->
+    Result = result(run(server(fun drop/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
+                        "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1, "{timeout, \"200 ms\"}.")),
+    ?assertEqual([{{<<"ask">>, <<"timeout">>}, 5}], whittle_load_result:errors(Result)).
+
+garbage(_) ->
+    Endless = fun(Socket) ->
+                      (fun Send() ->
+                               case gen_tcp:send(Socket, binary:copy(<<0>>, 100_000)) of
+                                   ok -> Send();
+                                   {error, _} -> ok
+                               end
+                       end)()
+              end,
+    Result = result(run(server(Endless), "[{burst, 2}, {soak, \"2 s\"}]", "constant",
+                        "[{a, 1, [connect, {expect, \"x\"}]}]", 1, "{buffer, 100000}.")),
+    ?assertEqual([{{<<"expect">>, <<"too_long">>}, 2}], whittle_load_result:errors(Result)).
+
+%% The rest goes on, and the outcome names the lost agent.
+killed_agent(_) ->
+    Self = self(),
+    Tell = fun({second, 0, _}) ->
+                   "" = os:cmd("pkill -KILL -n -f 'whittle_load_run_SUITE[_]agent'");
+              (Event) ->
+                   Self ! Event
+           end,
+    {Stock, Arguments, Environment} = command(),
+    {ok, #{lost := Lost, result := Result}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{burst, 4}, {soak, \"3 s\"}]",
+                                      "constant", "[{a, 1, [connect, stay]}]", ""),
+                             #{agents => 2, tell => Tell,
+                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                           Environment}}),
+    [Agent] = Lost,
+    receive {agent_ended, Agent, Status} -> ?assertEqual(137, Status) end,
+    ?assertEqual({4, 2}, {whittle_load_result:event(connected, Result),
+                          whittle_load_result:held(Result)}).
+
+%% An agent that stands still for a second starts a tenth of the users too late, and says so.
+slow_agent(_) ->
+    Pause = fun({second, 0, _}) ->
+                    "" = os:cmd("for p in $(pgrep -f 'whittle_load_run_SUITE[_]agent'); do "
+                                "kill -STOP $p; sleep 1; kill -CONT $p; done");
+               (_) -> ok
+            end,
+    {Stock, Arguments, Environment} = command(),
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 50, \"4 s\"}]", "constant",
+                                      "[{a, 1, [connect, stay]}]", ""),
+                             #{agents => 1, tell => Pause,
+                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                           Environment}}),
+    ?assertEqual(200, whittle_load_result:event(started, Result)),
+    ?assertMatch([{seconds, Share}, {late, Time}] when Share =< 0.75 andalso Time > 500 * ?MS,
+                 whittle_load_result:slow(Result)).
+
+no_agent(_) ->
+    {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
+                                                    "[{a, 1, [stay]}]", ""),
+                                           #{agents => 1, tell => fun(_) -> ok end,
+                                             command => {"/bin/false", [], []}}),
+    ?assertEqual("an agent ended at its start (exit code 1): its messages stand above",
+                 lists:flatten(whittle_load_run:format_error(Reason))).
+
+other_version(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "agent"),
+    Hello = term_to_binary({hello, #{protocol => 999}}),
+    ok = file:write_file(File, <<(byte_size(Hello)):32, Hello/binary>>),
+    {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
+                                                    "[{a, 1, [stay]}]", ""),
+                                           #{agents => 1, tell => fun(_) -> ok end,
+                                             command => {"/bin/cat", [File, "-"], []}}),
+    ?assertEqual({agent_version, {999, whittle_load_agent:protocol()}}, Reason).
+
+%% The server serves nobody for half a second, in which half of the users come. A generator that
+%% waits for an answer before it asks again would see one slow answer.
+slow_server_counts(_) ->
+    Result = result(run(server(fun echo/1, {20, 500}), "[{hold, 100, \"1 s\"}, {soak, \"1 s\"}]",
+                        "constant", "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1)),
+    #{count := 100} = Latency = whittle_load_result:latency(<<"ask">>, Result),
+    ?assert(whittle_load_result:quantile(0.7, Latency) > 100 * ?MS).
+
+%% One user asks in each 20 ms, and the server stands still for half a second once. The questions of
+%% this time have their planned starts.
+slow_server_in_paced_loop(_) ->
+    Server = server(fun(Socket) -> pausing(Socket, 5, 500) end),
+    Result = result(run(Server, "[{burst, 1}, {soak, \"2 s\"}]", "constant",
+                        "[{a, 1, [connect, {every, \"20 ms\", 50, [{ask, \"x\", \"x\"}]}]}]", 1)),
+    #{count := 50} = Latency = whittle_load_result:latency(<<"ask">>, Result),
+    ?assert(whittle_load_result:quantile(0.7, Latency) > 100 * ?MS),
+    ?assertEqual(1, whittle_load_result:event(ended, Result)).
+
+%% Internal
+
+run(Port, Phases, Arrivals, Users, Agents) -> run(Port, Phases, Arrivals, Users, Agents, "").
+
+run(Port, Phases, Arrivals, Users, Agents, More) ->
+    {ok, #{lost := []} = Outcome} =
+        whittle_load_run:run(scenario(Port, Phases, Arrivals, Users, More),
+                             #{agents => Agents, command => command(),
+                               tell => fun(_) -> ok end}),
+    Outcome.
+
+result(#{result := Result}) -> Result.
+
+scenario(Port, Phases, Arrivals, Users, More) ->
+    {ok, Scenario} = whittle_load_scenario:parse(
+                       iolist_to_binary(["{target, \"tcp://127.0.0.1:", integer_to_list(Port),
+                                         "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
+                                         "}. {users, ", Users, "}. ", More])),
+    Scenario.
+
+command() ->
+    Paths = lists:append([["-pa", filename:dirname(code:which(Module))]
+                          || Module <- [whittle_counters, whittle_load_agent]]),
+    {os:find_executable("erl"),
+     ["-noinput" | Paths] ++ ["-eval", "{ok, _} = application:ensure_all_started("
+                              "whittle_load_agent)"],
+     [{"WHITTLE_LOAD_AGENT", "stdio"}]}.
+
+%% Starts a server that ends with the test. Each connection has a process.
+server(Serve) -> server(Serve, {never, 0}).
+
+%% After some connections, the server takes no other for some milliseconds.
+server(Serve, Pause) ->
+    {ok, Socket} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}},
+                                      {backlog, 100}]),
+    {ok, Port} = inet:port(Socket),
+    Acceptor = spawn_link(fun() -> receive go -> accept(Socket, Serve, Pause) end end),
+    ok = gen_tcp:controlling_process(Socket, Acceptor),
+    Acceptor ! go,
+    Port.
+
+accept(Socket, Serve, {0, Milliseconds}) ->
+    receive after Milliseconds -> accept(Socket, Serve, {never, 0}) end;
+accept(Socket, Serve, {Left, Milliseconds}) ->
+    {ok, Client} = gen_tcp:accept(Socket),
+    Pid = spawn_link(fun() -> receive go -> Serve(Client) end end),
+    ok = gen_tcp:controlling_process(Client, Pid),
+    Pid ! go,
+    accept(Socket, Serve, {case Left of never -> never; _ -> Left - 1 end, Milliseconds}).
+
+echo(Socket) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, Bytes} ->
+            _ = gen_tcp:send(Socket, Bytes),
+            echo(Socket);
+        {error, _} -> ok
+    end.
+
+drop(Socket) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, _} -> drop(Socket);
+        {error, _} -> ok
+    end.
+
+%% Stops once after some lines.
+pausing(Socket, 0, Milliseconds) ->
+    receive after Milliseconds -> echo(Socket) end;
+pausing(Socket, N, Milliseconds) ->
+    {ok, Bytes} = gen_tcp:recv(Socket, 0),
+    _ = gen_tcp:send(Socket, Bytes),
+    pausing(Socket, N - 1, Milliseconds).

@@ -1,0 +1,26 @@
+%% @doc Supervises the link to the coordinator.
+%% @hidden
+-module(whittle_load_agent_sup).
+-behaviour(application).
+-behaviour(supervisor).
+
+-export([start/2, stop/1]).
+-export([init/1]).
+
+%% @doc Starts the application. If the environment variable WHITTLE_LOAD_AGENT is `stdio', it obeys
+%% a coordinator on standard input, and owns the VM.
+-spec start(application:start_type(), term()) -> supervisor:startlink_ret().
+start(_, _) ->
+    supervisor:start_link({local, ?MODULE}, ?MODULE, os:getenv("WHITTLE_LOAD_AGENT")).
+
+%% @doc Stops the application.
+-spec stop(term()) -> ok.
+stop(_) -> ok.
+
+%% @private
+-spec init(string() | false) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+%% Without its link, an agent has nothing to do: the second failure ends the VM.
+init("stdio") ->
+    {ok, {#{intensity => 0, period => 1},
+          [#{id => link, start => {whittle_load_agent_link, start_link, []}}]}};
+init(_) -> {ok, {#{}, []}}.

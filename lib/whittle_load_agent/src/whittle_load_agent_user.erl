@@ -1,0 +1,359 @@
+%% @doc Carries out the program of one simulated user, in a process of its own.
+%%
+%% Latencies count from the intended moment of a step, so a late timer or a busy agent adds to them
+%% (Gil Tene calls the opposite coordinated omission). The intended moment of the first step is the
+%% user's arrival. Behind a wait it is the planned end of the wait, and in a later round of a paced
+%% loop the planned start of the round. Otherwise it is the end of the step before. Arrivals and the
+%% ends of waits are whole milliseconds, like the VM's timers.
+%% @hidden
+-module(whittle_load_agent_user).
+
+-export([prepare/1, start/4]).
+%% The process wakes up here.
+-export([waiting/2]).
+
+-record(user, {id :: non_neg_integer(),
+               class :: pos_integer(),
+               pc = 1 :: pos_integer(),
+               socket = none :: none | {tcp, gen_tcp:socket()} | {tls, ssl:sslsocket()},
+               client :: whittle_load_agent_client:state(),
+               random :: whittle_load_agent_random:state(),
+               due :: integer(),                     % monotonic nanoseconds
+               loops = [] :: [loop()],               % innermost first
+               %% Events that came with the last answer. Another step may wait for them.
+               events = [] :: [whittle_load_agent_client:event()],
+               held = false :: boolean(),
+               closed = open :: open | {agent, pos_integer()}}).
+
+%% The rounds that are left; in a paced loop also the intended start of this round.
+-type loop() :: pos_integer() | {pos_integer() | infinity, Start :: integer()}.
+
+%% The user has this share of the plan by reference.
+-record(shared, {programs :: tuple(),
+                 target :: whittle_load_agent:target(),
+                 rows :: tuple(),
+                 sources :: tuple(),
+                 hibernate :: non_neg_integer(),     % milliseconds
+                 agents :: atomics:atomics_ref()}).  % the number of closed users that shall run
+
+-define(SHARED, {?MODULE, shared}).
+
+%% A closed user whose cycle failed begins the next one after a pause in nanoseconds, because a
+%% server that refuses would make it spin.
+-define(AFTER_FAILURE, 1_000_000_000).
+
+%% @doc Publishes the plan for all users. The atomic has the number of closed users that shall run.
+-spec prepare(whittle_load_agent:plan()) -> atomics:atomics_ref().
+prepare(#{classes := Classes, target := Target, rows := Rows, sources := Sources,
+          hibernate := Hibernate}) ->
+    Agents = atomics:new(1, []),
+    persistent_term:put(?SHARED,
+                        #shared{programs = list_to_tuple([P || #{program := P} <- Classes]),
+                                target = Target, rows = Rows, sources = list_to_tuple(Sources),
+                                hibernate = Hibernate div 1_000_000, agents = Agents}),
+    Agents.
+
+%% @doc Starts a user. Due is its intended start in monotonic nanoseconds. The N-th closed user
+%% repeats its program as long as at least N closed users shall run.
+-spec start(non_neg_integer(), pos_integer() | {closed, N :: pos_integer(), Class :: pos_integer()},
+            integer(), whittle_load_agent_random:state()) -> pid().
+start(Id, {closed, N, Class}, Due, Random) ->
+    spawned(#user{id = Id, class = Class, client = none, random = Random, due = Due,
+                  closed = {agent, N}});
+start(Id, Class, Due, Random) ->
+    spawned(#user{id = Id, class = Class, client = none, random = Random, due = Due}).
+
+spawned(User) -> spawn(fun() -> run(User) end).
+
+shared() -> persistent_term:get(?SHARED).
+
+%% Internal functions: instructions
+
+run(#user{pc = Pc, class = Class} = User) ->
+    #shared{programs = Programs} = shared(),
+    carry_out(element(Pc, element(Class, Programs)), User).
+
+carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
+    #shared{target = #{client := Module}} = shared(),
+    {Values, Next} = values(User),
+    case Module:step(Step, Values, Client) of
+        {sent, Bytes, State} ->
+            case send(Bytes, Next#user{client = State}) of
+                ok -> go(Next#user{client = State, due = now_ns()});
+                {error, Kind} -> failed(Name, Kind, Next)
+            end;
+        {await, Bytes, Await, State} ->
+            case send(Bytes, Next) of
+                ok ->
+                    await(Name, Await, timer(Next#user.due + Timeout),
+                          Next#user{client = State, events = []}, Next#user.events);
+                {error, Kind} -> failed(Name, Kind, Next)
+            end;
+        {error, Kind} -> failed(Name, Kind, Next)
+    end;
+carry_out({wait, Time}, #user{random = Random} = User) ->
+    {Wait, Next} = whittle_load_agent_random:time(Time, Random),
+    Milliseconds = milliseconds(now_ns() + Wait),
+    Due = Milliseconds * 1_000_000,
+    Timer = erlang:start_timer(Milliseconds, self(), wait, [{abs, true}]),
+    wait(Timer, Wait div 1_000_000, User#user{random = Next, due = Due, events = []});
+carry_out(stay, User) -> wait(none, infinity, User#user{events = []});
+carry_out({branch, Ways}, #user{random = Random} = User) ->
+    {U, Next} = whittle_load_agent_random:uniform(Random),
+    run(User#user{pc = way(U, Ways), random = Next});
+carry_out({repeat, Rounds}, #user{loops = Loops} = User) -> go(User#user{loops = [Rounds | Loops]});
+carry_out({again, _}, #user{loops = [1 | Loops]} = User) -> go(User#user{loops = Loops});
+carry_out({again, Pc}, #user{loops = [Rounds | Loops]} = User) ->
+    run(User#user{pc = Pc, loops = [Rounds - 1 | Loops]});
+carry_out({every, Rounds}, #user{loops = Loops, due = Due} = User) ->
+    go(User#user{loops = [{Rounds, Due} | Loops]});
+carry_out({next, _, _}, #user{loops = [{1, _} | Loops]} = User) -> go(User#user{loops = Loops});
+carry_out({next, Time, Pc}, #user{loops = [{Rounds, Before} | Loops]} = User) ->
+    Left = case Rounds of infinity -> infinity; _ -> Rounds - 1 end,
+    Due = Before + Time,
+    %% `wait' goes to the next instruction. After it comes the first one of the loop.
+    Next = User#user{pc = Pc - 1, due = Due, loops = [{Left, Due} | Loops]},
+    case now_ns() of
+        %% The answers of the round before came too late.
+        Now when Now >= Due -> go(Next);
+        Now ->
+            Timer = erlang:start_timer(milliseconds(Due), self(), wait, [{abs, true}]),
+            wait(Timer, (Due - Now) div 1_000_000, Next#user{events = []})
+    end;
+carry_out({jump, Pc}, User) -> run(User#user{pc = Pc});
+carry_out({connect, Timeout}, User) -> connect(Timeout, closed(User));
+carry_out({reconnect, Timeout}, #user{socket = none} = User) -> connect(Timeout, User);
+carry_out({reconnect, _}, User) -> go(User);
+carry_out(held, User) ->
+    ok = whittle_load_agent_tally:count(held),
+    go(User#user{held = true});
+carry_out(disconnect, User) -> go(closed(User));
+carry_out('end', User) -> ended(closed(User)).
+
+go(#user{pc = Pc} = User) -> run(User#user{pc = Pc + 1}).
+
+way(_, [{_, Pc}]) -> Pc;
+way(U, [{Probability, Pc} | _]) when U =< Probability -> Pc;
+way(U, [_ | Ways]) -> way(U, Ways).
+
+values(#user{id = Id, random = Random, due = Due} = User) ->
+    #shared{rows = Rows} = shared(),
+    Row = case tuple_size(Rows) of
+              0 -> {};
+              Size -> element(Id rem Size + 1, Rows)
+          end,
+    {Number, Next} = whittle_load_agent_random:below(1 bsl 32, Random),
+    Clock = os:perf_counter(nanosecond) - (now_ns() - Due),
+    {#{id => Id, row => Row, random => Number, clock => Clock}, User#user{random = Next}}.
+
+%% Internal functions: the connection
+
+connect(Timeout, #user{id = Id, due = Due} = User) ->
+    #shared{target = #{transport := Transport, host := Host, port := Port, buffer := Buffer,
+                       client := Module, options := ClientOptions},
+            sources = Sources} = shared(),
+    Options = [binary, {active, once}, {buffer, Buffer}, {nodelay, true},
+               {show_econnreset, true}]
+        ++ case tuple_size(Sources) of
+               0 -> [];
+               Size -> [{ip, element(Id rem Size + 1, Sources)}]
+           end,
+    Left = max(1, (Due + Timeout - now_ns()) div 1_000_000),
+    To = if is_binary(Host) -> binary_to_list(Host); true -> Host end,
+    case opened(Transport, To, Port, Options, Left) of
+        {ok, Socket} ->
+            ok = whittle_load_agent_tally:count(connected),
+            {Values, Next} = values(User),
+            Now = now_ns(),
+            ok = whittle_load_agent_tally:latency(<<"connect">>, Now - Due),
+            go(Next#user{socket = Socket, client = Module:init(ClientOptions, Values), due = Now});
+        {error, Reason} -> failed(<<"connect">>, kind(Reason), User)
+    end.
+
+opened(tcp, Host, Port, Options, Timeout) ->
+    case gen_tcp:connect(Host, Port, Options, Timeout) of
+        {ok, Socket} -> {ok, {tcp, Socket}};
+        {error, _} = Error -> Error
+    end;
+opened(tls, Host, Port, Options, Timeout) ->
+    case ssl:connect(Host, Port, [{verify, verify_none} | Options], Timeout) of
+        {ok, Socket} -> {ok, {tls, Socket}};
+        {error, _} = Error -> Error
+    end.
+
+kind(Reason) when is_atom(Reason) -> Reason;
+kind({tls_alert, {Alert, _}}) -> Alert;
+kind(_) -> other.
+
+send([], _) -> ok;
+send(_, #user{socket = none}) -> {error, not_connected};
+send(Bytes, #user{socket = {tcp, Socket}}) -> sent(gen_tcp:send(Socket, Bytes));
+send(Bytes, #user{socket = {tls, Socket}}) -> sent(ssl:send(Socket, Bytes)).
+
+sent(ok) -> whittle_load_agent_tally:count(sent);
+sent({error, Reason}) -> {error, kind(Reason)}.
+
+read_on(#user{socket = {tcp, Socket}}) -> inet:setopts(Socket, [{active, once}]);
+read_on(#user{socket = {tls, Socket}}) -> ssl:setopts(Socket, [{active, once}]).
+
+closed(#user{socket = none} = User) -> User;
+closed(#user{socket = Socket, held = Held} = User) ->
+    ok = case Held of
+             true -> whittle_load_agent_tally:count(released);
+             false -> ok
+         end,
+    case Socket of
+        {tcp, Tcp} -> gen_tcp:close(Tcp);
+        {tls, Tls} -> ssl:close(Tls)
+    end,
+    ok = forget(),
+    User#user{socket = none, client = none, events = [], held = false}.
+
+%% What a connection has sent before its end must not count for the next one.
+forget() ->
+    receive
+        {Tag, _, _} when Tag =:= tcp; Tag =:= ssl; Tag =:= tcp_error; Tag =:= ssl_error -> forget();
+        {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed -> forget()
+    after 0 -> ok
+    end.
+
+%% Internal functions: waiting
+
+%% Until the answer. The last argument has the events that have arrived.
+await(Name, Await, Timer, #user{due = Due} = User, Events) ->
+    case answered(Await, Events) of
+        {Found, Others} when Found =:= true; Found =:= last ->
+            Now = now_ns(),
+            _ = erlang:cancel_timer(Timer),
+            ok = whittle_load_agent_tally:latency(Name, Now - Due),
+            Next = User#user{due = Now, events = Others},
+            go(case Found of true -> Next; last -> closed(Next) end);
+        false -> await(Name, Await, Timer, User);
+        {error, Kind} -> failed(Name, Kind, User)
+    end.
+
+await(Name, Await, Timer, User) ->
+    receive
+        {Tag, _, Bytes} when Tag =:= tcp; Tag =:= ssl ->
+            case data(Bytes, User) of
+                {ok, Events, Next} -> await(Name, Await, Timer, Next, Events);
+                {error, Kind} -> failed(Name, Kind, User)
+            end;
+        {timeout, Timer, _} -> failed(Name, timeout, User);
+        {Tag, _, Reason} when Tag =:= tcp_error; Tag =:= ssl_error ->
+            failed(Name, kind(Reason), User);
+        {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
+            case left_behind(User) of
+                {ok, [_ | _] = Events} -> await(Name, Await, Timer, closed(User), Events);
+                {ok, []} -> failed(Name, closed, User);
+                {error, Kind} -> failed(Name, Kind, User)
+            end
+    end.
+
+%% The events of a connection that the server has closed
+left_behind(#user{client = Client}) ->
+    #shared{target = #{client := Module}} = shared(),
+    Module:closed(Client).
+
+answered(_, []) -> false;
+answered(Await, [Event | Events]) ->
+    #shared{target = #{client := Module}} = shared(),
+    case Module:match(Await, Event) of
+        Found when Found =:= true; Found =:= last -> {Found, Events};
+        false -> answered(Await, Events);
+        {error, _} = Error -> Error
+    end.
+
+data(Bytes, #user{client = Client} = User) ->
+    #shared{target = #{client := Module}} = shared(),
+    case Module:data(Bytes, Client) of
+        {ok, Given, Reply, State} ->
+            ok = whittle_load_agent_tally:count(received, length(Given)),
+            Events = [delivered(Event) || Event <- Given],
+            Next = User#user{client = State},
+            case send(Reply, Next) of
+                ok ->
+                    case read_on(Next) of
+                        ok -> {ok, Events, Next};
+                        %% The message about the end follows.
+                        {error, _} -> {ok, Events, Next}
+                    end;
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error -> Error
+    end.
+
+delivered({delivered, Clock, Event}) ->
+    Time = os:perf_counter(nanosecond) - Clock,
+    ok = whittle_load_agent_tally:latency(<<"delivery">>, max(0, Time)),
+    Event;
+delivered(Event) -> Event.
+
+%% Until a time, or until the end of the run. No step waits for the events that arrive meanwhile.
+wait(Timer, Milliseconds, User) ->
+    case shared() of
+        #shared{hibernate = Least} when Milliseconds >= Least ->
+            erlang:hibernate(?MODULE, waiting, [Timer, User]);
+        _ -> waiting(Timer, User)
+    end.
+
+%% @private
+-spec waiting(none | reference(), #user{}) -> no_return() | ok.
+waiting(Timer, User) ->
+    receive
+        {timeout, Timer, _} ->
+            ok = whittle_load_agent_tally:late(max(0, now_ns() - User#user.due)),
+            go(User);
+        {Tag, _, Bytes} when Tag =:= tcp; Tag =:= ssl ->
+            case data(Bytes, User) of
+                {ok, _, Next} when Timer =:= none -> wait(none, infinity, Next);
+                {ok, _, Next} -> wait(Timer, left(Timer), Next);
+                {error, Kind} -> failed(<<"wait">>, Kind, User)
+            end;
+        {Tag, _, Reason} when Tag =:= tcp_error; Tag =:= ssl_error ->
+            failed(<<"wait">>, kind(Reason), User);
+        {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
+            case left_behind(User) of
+                {ok, _} when Timer =:= none -> wait(none, infinity, closed(User));
+                {ok, _} -> wait(Timer, left(Timer), closed(User));
+                {error, Kind} -> failed(<<"wait">>, Kind, User)
+            end
+    end.
+
+left(Timer) ->
+    case erlang:read_timer(Timer) of
+        false -> 0;
+        Milliseconds -> Milliseconds
+    end.
+
+timer(Due) ->
+    erlang:start_timer(milliseconds(Due), self(), await, [{abs, true}]).
+
+%% Rounds up. Monotonic time may be negative, and `div' rounds towards zero.
+milliseconds(Ns) when Ns rem 1_000_000 > 0 -> Ns div 1_000_000 + 1;
+milliseconds(Ns) -> Ns div 1_000_000.
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+%% Internal functions: the end
+
+failed(Step, Kind, User) ->
+    ok = whittle_load_agent_tally:error(Step, Kind),
+    Next = closed(User),
+    case Next of
+        #user{closed = open} -> ended(Next);
+        _ ->
+            receive after ?AFTER_FAILURE div 1_000_000 -> again(Next) end
+    end.
+
+ended(#user{closed = open}) -> whittle_load_agent_tally:count(ended);
+ended(User) ->
+    ok = whittle_load_agent_tally:count(cycles),
+    again(User).
+
+again(#user{closed = {agent, N}} = User) ->
+    #shared{agents = Agents} = shared(),
+    case atomics:get(Agents, 1) of
+        Shall when N > Shall -> whittle_load_agent_tally:count(ended);
+        _ -> run(User#user{pc = 1, loops = [], due = now_ns()})
+    end.

@@ -1,0 +1,139 @@
+%% Tests the client for HTTP.
+-module(whittle_load_agent_http_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+-include_lib("proper/include/proper.hrl").
+
+-export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([requests/1, responses/1, in_pieces/1, ends/1, wrong/1, statuses/1, noise/1]).
+
+-define(USER, #{id => 7, row => {}, random => 3, clock => 0}).
+
+suite() -> [{timetrap, {minutes, 2}}].
+
+all() -> [requests, responses, in_pieces, ends, wrong, statuses, noise].
+
+init_per_testcase(_, Config) -> Config.
+
+end_per_testcase(_, _) -> ok.
+
+requests(_) ->
+    ?assertEqual(<<"GET /a/7 HTTP/1.1\r\nHost: localhost:80\r\n\r\n">>,
+                 request({request, <<"GET">>, [<<"/a/">>, id], none, [], any})),
+    ?assertEqual(<<"POST / HTTP/1.1\r\nHost: localhost:80\r\nContent-Type: text/plain\r\n"
+                   "Content-Length: 4\r\n\r\nhi 7">>,
+                 request({request, <<"POST">>, [<<"/">>], [<<"text/plain">>], [<<"hi ">>, id],
+                          201})).
+
+%% Each case: the method, the response, and the events
+-define(RESPONSES,
+        [{<<"GET">>, <<"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi">>,
+          [{response, 200, false}]},
+         {<<"GET">>, <<"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: close\r\n\r\n">>,
+          [{response, 200, true}]},
+         {<<"GET">>, <<"HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx">>,
+          [{response, 404, true}]},
+         {<<"GET">>, <<"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx">>,
+          [{response, 200, false}]},
+         {<<"HEAD">>, <<"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n">>,
+          [{response, 200, false}]},
+         {<<"GET">>, <<"HTTP/1.1 204 No Content\r\n\r\n">>, [{response, 204, false}]},
+         {<<"GET">>, <<"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n"
+                       "Content-Length: 0\r\n\r\n">>, [{response, 201, false}]},
+         {<<"GET">>, <<"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                       "5;x=1\r\nhello\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n">>,
+          [{response, 200, false}]}]).
+
+responses(_) ->
+    [?assertEqual({Bytes, Events}, {Bytes, events(Method, [Bytes])})
+     || {Method, Bytes, Events} <- ?RESPONSES].
+
+%% The borders of messages mean nothing.
+in_pieces(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL({{Method, Bytes, Events}, Sizes}, {oneof(?RESPONSES), list(integer(1, 20))},
+                      Events =:= events(Method, pieces(Bytes, Sizes))),
+              [{numtests, 500}, {to_file, user}])).
+
+%% Without a length, the end of the connection is the end of the body.
+ends(_) ->
+    {ok, [], [], Open} = whittle_load_agent_http:data(<<"HTTP/1.1 200 OK\r\n\r\nhel">>,
+                                                      asked(<<"GET">>)),
+    {ok, [], [], Later} = whittle_load_agent_http:data(<<"lo">>, Open),
+    ?assertEqual({ok, [{response, 200, true}]}, whittle_load_agent_http:closed(Later)),
+    {ok, [], [], Cut} = whittle_load_agent_http:data(<<"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
+                                                       "\r\nhel">>, asked(<<"GET">>)),
+    ?assertEqual({error, closed}, whittle_load_agent_http:closed(Cut)),
+    ?assertEqual({ok, []}, whittle_load_agent_http:closed(new())).
+
+wrong(_) ->
+    [?assertMatch({Bytes, {error, _}},
+                  {Bytes, whittle_load_agent_http:data(Bytes, asked(<<"GET">>))})
+     || Bytes <- [<<"220 mail.example ESMTP\r\n">>, <<"GET / HTTP/1.1\r\n">>,
+                  <<"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n">>,
+                  <<"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n">>,
+                  <<"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n">>,
+                  <<"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n">>,
+                  <<"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n">>]],
+    ?assertMatch({error, _}, whittle_load_agent_http:data(
+                               iolist_to_binary(["HTTP/1.1 200 OK\r\nX: ",
+                                                 binary:copy(<<"x">>, 100_000)]),
+                               asked(<<"GET">>))).
+
+statuses(_) ->
+    [?assertEqual({Expected, Event, Result},
+                  {Expected, Event, whittle_load_agent_http:match({status, Expected}, Event)})
+     || {Expected, Event, Result} <-
+            [{any, {response, 200, false}, true}, {any, {response, 302, true}, last},
+             {any, {response, 404, false}, {error, <<"status_404">>}},
+             {404, {response, 404, false}, true},
+             {200, {response, 201, false}, {error, <<"status_201">>}}]].
+
+%% Any bytes are read or refused.
+noise(_) ->
+    Words = [<<"HTTP/1.1 200 OK\r\n">>, <<"HTTP/1.1 ">>, <<"\r\n">>, <<"Content-Length: 3\r\n">>,
+             <<"Transfer-Encoding: chunked\r\n">>, <<"3\r\n">>, <<"abc">>, <<"0\r\n">>, <<":">>],
+    ?assert(proper:quickcheck(
+              ?FORALL(Pieces, list(oneof([oneof(Words), binary(3)])),
+                      begin
+                          Result = lists:foldl(fun(Bytes, {ok, State}) ->
+                                                       case whittle_load_agent_http:data(Bytes,
+                                                                                         State) of
+                                                           {ok, _, [], Next} -> {ok, Next};
+                                                           {error, Kind} -> {error, Kind}
+                                                       end;
+                                                  (_, {error, _} = Error) -> Error
+                                               end, {ok, asked(<<"GET">>)}, Pieces),
+                          case Result of
+                              {ok, _} -> true;
+                              {error, Kind} -> is_atom(Kind)
+                          end
+                      end), [{numtests, 2000}, {to_file, user}])).
+
+%% Internal
+
+new() -> whittle_load_agent_http:init(#{host => <<"localhost:80">>}, ?USER).
+
+asked(Method) ->
+    {await, _, _, State} =
+        whittle_load_agent_http:step({request, Method, [<<"/">>], none, [], any}, ?USER, new()),
+    State.
+
+request(Step) ->
+    {await, Bytes, _, _} = whittle_load_agent_http:step(Step, ?USER, new()),
+    iolist_to_binary(Bytes).
+
+events(Method, Pieces) ->
+    {Events, _} = lists:foldl(fun(Bytes, {Before, State}) ->
+                                      {ok, Given, [], Next} =
+                                          whittle_load_agent_http:data(Bytes, State),
+                                      {Before ++ Given, Next}
+                              end, {[], asked(Method)}, Pieces),
+    Events.
+
+pieces(<<>>, _) -> [];
+pieces(Bytes, []) -> [Bytes];
+pieces(Bytes, [Most | Sizes]) ->
+    Size = min(Most, byte_size(Bytes)),
+    <<Piece:Size/binary, Rest/binary>> = Bytes,
+    [Piece | pieces(Rest, Sizes)].
