@@ -9,7 +9,8 @@
          reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
-         no_name/1, name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
+         no_name/1, requests_that_are_no_text/1,
+         name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
          it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
          cookie_file_of_somebody_else/1, cookie_made_up/1,
@@ -196,6 +197,21 @@ wrong_words(Config) ->
     [?assertMatch({2, _}, ask(Config, Words))
      || Words <- [["--whittle-rpc"], ["--whittle-rpc", "lists"], ["--whittle-eval=erlang", "1 +"],
                   ["--whittle-rpc", "lists", "sum", "[1"]]].
+
+%% No node needs to run: the request itself is wrong. open_port/2 passes the bytes of a binary as
+%% they are.
+requests_that_are_no_text(Config) ->
+    [?assertEqual({2, iolist_to_binary(["probe: ", Flag, ": an argument is not valid UTF-8; write "
+                                        "the argument in UTF-8\n"])},
+                  ask(Config, [Flag | Words]))
+     || [Flag | Words] <- [["--whittle-eval", <<255>>], ["--whittle-rpc", <<255>>, "x"],
+                           ["--whittle-rpc", "lists", <<255>>],
+                           ["--whittle-rpc", "lists", "reverse", <<$", 255, $">>]]],
+    Long = lists:duplicate(300, $m),
+    [?assertEqual({2, <<"probe: the name of a module or function is longer than 255 characters: "
+                        "correct the first two arguments\n">>},
+                  ask(Config, ["--whittle-rpc" | Words]))
+     || Words <- [[Long, "x"], ["lists", Long]]].
 
 stock_node_calls_it(Config) ->
     {Port, _} = node(Config, []),

@@ -98,10 +98,16 @@ without_terms(Config) ->
     ?assertMatch({match, _}, re:run(OfFile, "^this file cannot read Erlang terms \\(")).
 
 without_control(Config) ->
-    ?assertEqual({1, <<"this file cannot send requests to a node: build it with --feature "
-                      "+control\n">>},
-                 running:run(proplists:get_value(hello, Config), ["--whittle-ping"],
-                             #{env => [{"RELEASE_NODE", "nobody"}, {"RELEASE_COOKIE", "crumb"}]})).
+    Hello = proplists:get_value(hello, Config),
+    %% A missing name or cookie is not the cause, so this line comes first.
+    [?assertEqual({1, <<"hello: --whittle-ping: this file cannot send requests to a node: build "
+                        "it with --feature +control\n">>},
+                  running:run(Hello, ["--whittle-ping"],
+                              #{env => [{"RELEASE_NODE", "nobody"} | Cookie]}))
+     || Cookie <- [[{"HOME", "/nonexistent"}], [{"RELEASE_COOKIE", "crumb"}]]],
+    {0, Help} = running:run(Hello, ["--whittle-help"]),
+    ?assertMatch({match, _}, re:run(Help, "--whittle-info")),
+    ?assertEqual(nomatch, re:run(Help, "--whittle-ping")).
 
 %% The program reads nothing there, and the process of standard input itself asks.
 end_of_input(_) ->

@@ -9,6 +9,7 @@
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
          ambient_capabilities/1, secure_mode_of_a_security_module/1, detached_without_a_process/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
+         text_that_is_not_utf8/1, removed_directory/1, stack/1, refused_before_the_mapper/1,
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
@@ -23,6 +24,7 @@ all() ->
      own_program_with_lent_rights, ambient_capabilities, secure_mode_of_a_security_module,
      detached_without_a_process,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
+     text_that_is_not_utf8, removed_directory, stack, refused_before_the_mapper,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind,
      home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port,
@@ -245,6 +247,71 @@ words_that_look_like_flags(Config) ->
 begins_with_dash() ->
     "a cookie cannot begin with -, because the VM reads such a word as a flag; choose another "
         "cookie".
+
+%% The VM printed crash reports for these bytes. A shell passes them: open_port/2 would encode them.
+text_that_is_not_utf8(Config) ->
+    Said = "the cookie is not valid UTF-8; write it in UTF-8, or choose another cookie",
+    File = cookie_file(Config, <<"a", 255, 254, "\n">>),
+    Run = fun(Setting, Env) ->
+                  running:run("/bin/sh", ["-c", Setting ++ " exec \"$0\" cookie",
+                                          proplists:get_value(probe, Config)],
+                              #{env => [{"ERL_EPMD_PORT",
+                                         integer_to_list(proplists:get_value(epmd, Config))},
+                                        {"RELEASE_NODE", "x@localhost"} | Env]})
+          end,
+    Bytes = fun(Octal) -> "export RELEASE_COOKIE=\"$(printf '" ++ Octal ++ "')\";" end,
+    [?assertEqual({Octal, {2, iolist_to_binary(["probe: RELEASE_COOKIE: ", Said, "\n"])}},
+                  {Octal, Run(Bytes(Octal), [])})
+     || Octal <- ["\\377\\376", "\\303", "\\355\\240\\200", "\\300\\200"]],
+    ?assertEqual({2, iolist_to_binary(["probe: WHITTLE_COOKIE_FILE: ", File, ": ", Said, "\n"])},
+                 Run("", [{"WHITTLE_COOKIE_FILE", File}])),
+    ?assertEqual({2, <<"probe: the node's name is not valid UTF-8: use letters, digits, _ and -; "
+                       "@HOST may follow\n">>},
+                 Run("export RELEASE_NODE=\"x@$(printf '\\377')\";", [])),
+    ?assertMatch({0, _}, Run(Bytes("\\303\\251"), [])),
+    Flag = <<"probe: a flag of the VM is not valid UTF-8: write it in UTF-8 in vm.args, ERL_FLAGS, "
+             "or the variable that holds it\n">>,
+    [?assertEqual({Setting, {2, Flag}}, {Setting, Run(Setting, [])})
+     || Setting <- ["export ERL_FLAGS=\"-probe color $(printf '\\377')\";",
+                    "export ERL_ZFLAGS=\"-$(printf '\\377') x\";"]],
+    ?assertEqual({1, <<"probe: the name of the current directory is not valid UTF-8: change to "
+                       "another directory, and start the program again\n">>},
+                 running:run("/bin/sh", ["-c", "D=\"$1/$(printf '\\377')\"; mkdir \"$D\"; "
+                                         "cd \"$D\"; exec \"$0\" args",
+                                         proplists:get_value(probe, Config),
+                                         running:directory("bytes", Config)], #{})).
+
+removed_directory(Config) ->
+    Dir = running:directory("removed", Config),
+    ?assertEqual({1, <<"probe: the current directory does not exist any more: change to another "
+                       "directory, and start the program again\n">>},
+                 running:run("/bin/sh", ["-c", "rmdir \"$1\"; exec \"$0\" args",
+                                         proplists:get_value(probe, Config), Dir], #{cd => Dir})).
+
+%% With less, the kernel ended the program by SIGSEGV. The environment lies on the stack, too.
+stack(Config) ->
+    Run = fun(Limit, Variable) ->
+                  running:run("/bin/sh", ["-c", "ulimit -s " ++ Limit ++ "; exec env -i \"$1\" "
+                                          "\"$0\" args", proplists:get_value(probe, Config),
+                                          "X=" ++ lists:duplicate(Variable, $x)])
+          end,
+    [?assertMatch({Limit, {1, <<"probe: the limit of the stack is too low: the start needs 65 kB; "
+                                "raise the limit (ulimit -s; systemd: LimitSTACK=)\n">>}},
+                  {Limit, Run(Limit, 1)}) || Limit <- ["16", "32", "64"]],
+    ?assertMatch({1, <<"probe: the limit of the stack is too low: the start needs 105 kB;",
+                       _/binary>>}, Run("64", 41_000)),
+    ?assertEqual({0, <<"[\"args\"]\n">>}, Run("66", 1)),
+    ?assertEqual({0, <<"[\"args\"]\n">>}, Run("106", 41_000)).
+
+%% A refused start has started no port mapper, and has not spoken of the cookie.
+refused_before_the_mapper(Config) ->
+    Port = running:free_port(),
+    ?assertMatch({2, <<"probe: a flag of the VM is not valid UTF-8: ", _/binary>>},
+                 running:run("/bin/sh", ["-c", "export ERL_FLAGS=\"-$(printf '\\377')\"; "
+                                         "exec \"$0\" args", proplists:get_value(probe, Config)],
+                             #{env => [{"ERL_EPMD_PORT", integer_to_list(Port)},
+                                       {"RELEASE_NODE", "x@localhost"}]})),
+    ?assertEqual({error, econnrefused}, gen_tcp:connect("127.0.0.1", Port, [])).
 
 %% No flag makes the VM write a cookie to disk.
 cookie_on_the_command_line(Config) ->

@@ -48,6 +48,9 @@ static void check_node_name(const char *name, int is_long)
         snprintf(what, sizeof what, "`%.*s' cannot be a node's name", MOST_NAME_BYTES, name);
         refuse(EXIT_MISUSED, what, "it begins with -, which the VM reads as a flag");
     }
+    if (!is_utf8(name))
+        refuse(EXIT_MISUSED, "the node's name is not valid UTF-8",
+               "use letters, digits, _ and -; @HOST may follow");
     if (length == 0 || (*host != '\0' && (*host != '@' || host[1] == '\0')) ||
         (*host == '@' && strpbrk(host + 1, "@ ") != NULL) || has_control_character(name) ||
         strlen(name) > MOST_NAME_BYTES)
@@ -159,6 +162,9 @@ static const char *checked_cookie(const char *source, const char *cookie)
                "another cookie");
     if (strlen(cookie) > MOST_COOKIE_LETTERS)
         refuse(EXIT_MISUSED, source, "the cookie is longer than 255 bytes; choose a shorter one");
+    if (!is_utf8(cookie))
+        refuse(EXIT_MISUSED, source,
+               "the cookie is not valid UTF-8; write it in UTF-8, or choose another cookie");
     if (has_control_character(cookie))
         refuse(EXIT_MISUSED, source,
                "the cookie contains a control character; choose another cookie");

@@ -167,6 +167,7 @@ int erl_run(int argc, char **argv)
     machine_add_flags(&flags);
     obey(&flags);
     choose_boot(&flags);
+    check_start(&flags);
     /* Ignore the variables for the name and the port: they are for the packed program. */
     kind = flags_last(&flags, "name", "sname");
     node = kind != NULL ? flags_value(&flags, kind + 1) : NULL;

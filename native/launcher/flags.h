@@ -25,6 +25,9 @@ struct flags {
    such as \x{A}. */
 void say(const char *text);
 
+/* Returns whether TEXT is valid UTF-8. The VM cannot make an atom or a string of other bytes. */
+int is_utf8(const char *text);
+
 /* Prints the program's name, WHAT and WHY, and ends the program with CODE. */
 void refuse(int code, const char *what, const char *why) __attribute__((noreturn));
 

@@ -36,6 +36,10 @@
    test case `descriptors' of launcher_SUITE measures the need of a start. */
 #define NEEDED_DESCRIPTORS 32
 
+/* The start needs 32 to 40 kB of stack, beside the arguments and the environment (x86_64; test case
+   `stack' of start_SUITE). */
+#define NEEDED_STACK (64 * 1024)
+
 /* ---- our own flags --------------------------------------------------------- */
 
 enum verb { VERB_SHOW, VERB_CONTROL, VERB_HELP };
@@ -72,12 +76,43 @@ static const struct own_flag {
 #define OWN_FLAG_PREFIX "--whittle-"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/*
+ * Returns whether this file can ask a running node. Without the feature `control', the module
+ * whittle_control only calls whittle_start_without, and the whole module never does.
+ */
+static int can_ask(void)
+{
+    static const char above[] = "lib/whittle_control-", name[] = "/whittle_control.beam";
+    static const char replaced[] = "whittle_start_without";
+    const struct pack_entry *entry = pack_first_below("lib", 3);
+    size_t end = sizeof name - 1;
+    char path[256], *code;
+    int whole;
+
+    for (; entry != NULL && strncmp(entry->path, "lib/", 4) == 0; entry = pack_next(entry)) {
+        if (entry->path_len >= sizeof path || entry->path_len < sizeof above + end ||
+            memcmp(entry->path, above, sizeof above - 1) != 0 ||
+            memcmp(entry->path + entry->path_len - end, name, end) != 0)
+            continue;
+        memcpy(path, entry->path, entry->path_len);
+        path[entry->path_len] = '\0';
+        code = pack_text(path);
+        whole = code != NULL && memmem(code, entry->size, replaced, sizeof replaced - 1) == NULL;
+        free(code);
+        return whole;
+    }
+    return 0;
+}
+
 static void list_own_flags(FILE *out)
 {
+    int asks = can_ask();
     char usage[64];
     size_t i;
 
     for (i = 0; i < COUNT(own_flags); i++) {
+        if (own_flags[i].verb == VERB_CONTROL && !asks)
+            continue;
         snprintf(usage, sizeof usage, "%s%s", own_flags[i].name, own_flags[i].words);
         fprintf(out, "  %-40s %s\n", usage, own_flags[i].help);
     }
@@ -392,6 +427,41 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
 
 /* ---- starting ---------------------------------------------------------------- */
 
+/*
+ * Ends the program when the VM could not use its working directory: somebody removed it, or its
+ * name is not text. The VM's loader needs the path of that directory.
+ */
+static void check_directory(void)
+{
+    char path[PATH_MAX];
+
+    if (getcwd(path, sizeof path) == NULL) {
+        if (errno == ENOENT)
+            refuse(EXIT_FAILED, "the current directory does not exist any more",
+                   "change to another directory, and start the program again");
+    } else if (!is_utf8(path))
+        refuse(EXIT_FAILED, "the name of the current directory is not valid UTF-8",
+               "change to another directory, and start the program again");
+}
+
+/* Ends the program when a flag of the VM is not valid UTF-8: the VM reads its flags as text. */
+static void check_flags(const struct words *words)
+{
+    size_t i;
+
+    for (i = 0; i < words->count; i++)
+        if (!is_utf8(words->at[i]))
+            refuse(EXIT_MISUSED, "a flag of the VM is not valid UTF-8",
+                   "write it in UTF-8 in vm.args, ERL_FLAGS, or the variable that holds it");
+}
+
+void check_start(const struct flags *flags)
+{
+    check_directory();
+    check_flags(&flags->emulator);
+    check_flags(&flags->init);
+}
+
 /* The command line for erl_start: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
 void start(const struct flags *flags, char **arguments)
 {
@@ -426,6 +496,15 @@ void start(const struct flags *flags, char **arguments)
     erl_start((int)line.count, line.at);
 }
 
+/* Ends the program when an argument of the request FLAG is not valid UTF-8. */
+static void check_request(const struct own_flag *flag, char **arguments)
+{
+    for (; *arguments != NULL; arguments++)
+        if (!is_utf8(*arguments))
+            refuse(EXIT_MISUSED, flag->name,
+                   "an argument is not valid UTF-8; write the argument in UTF-8");
+}
+
 static int run_packed(int argc, char **argv)
 {
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
@@ -438,6 +517,13 @@ static int run_packed(int argc, char **argv)
     if (flag != NULL && flag->verb == VERB_HELP) {
         list_own_flags(stdout);
         end_output();
+    }
+
+    if (flag != NULL) {
+        if (!can_ask())
+            refuse(EXIT_FAILED, flag->name,
+                   "this file cannot send requests to a node: build it with --feature +control");
+        check_request(flag, argv + 2);
     }
 
     /* A parent passes this descriptor only to OTP's programs, and this is not one of them. */
@@ -457,6 +543,7 @@ static int run_packed(int argc, char **argv)
     turn_off_crash_dump();
     machine_add_flags(&flags);
 
+    check_start(&flags);
     if (flag != NULL) {
         become_control_node(&flags, flag);
     } else {
@@ -583,6 +670,34 @@ static void check_file_size(void)
     refuse(EXIT_FAILED, "the limit of a file's size is too low", why);
 }
 
+/* The bytes of words that end with NULL, with their pointers. */
+static size_t size_of_words(char **words)
+{
+    size_t size = sizeof *words;
+
+    for (; *words != NULL; words++)
+        size += strlen(*words) + 1 + sizeof *words;
+    return size;
+}
+
+/*
+ * Ends the program when the limit of the stack is too low: the kernel would end it by SIGSEGV. The
+ * arguments and the environment lie on the stack.
+ */
+static void check_stack(char **argv)
+{
+    size_t needed = NEEDED_STACK + size_of_words(argv) + size_of_words(environ);
+    struct rlimit limit;
+    char why[128];
+
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= needed)
+        return;
+    snprintf(why, sizeof why,
+             "the start needs %lu kB; raise the limit (ulimit -s; systemd: LimitSTACK=)",
+             (unsigned long)(needed / 1024 + 1));
+    refuse(EXIT_FAILED, "the limit of the stack is too low", why);
+}
+
 int main(int argc, char **argv)
 {
     refuse_lent_rights();
@@ -590,6 +705,7 @@ int main(int argc, char **argv)
     signals_report_large_files();
     if (argc > 0 && process_is_own_program(argv[0]))
         return process_run_own_program(argc, argv);
+    check_stack(argv);
     check_descriptors();
     switch (pack_open()) {
     case PACK_DAMAGED:

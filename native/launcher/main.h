@@ -20,6 +20,9 @@ void turn_off_crash_dump(void);
 /* Adds +Q, computed from the limit of descriptors. Call it first, so that any other +Q wins. */
 void add_port_limit(struct flags *flags);
 
+/* Ends the program when the VM could not use its working directory or one of FLAGS. */
+void check_start(const struct flags *flags);
+
 /* Becomes the VM. ARGUMENTS follow the arguments of the program that FLAGS have. */
 void start(const struct flags *flags, char **arguments);
 

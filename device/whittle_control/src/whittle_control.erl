@@ -83,8 +83,9 @@ request("eval=elixir", Node, [Text]) ->
     end;
 request("rpc", Node, [Module, Function | Words]) ->
     Arguments = [parse(Word, fun erl_parse:parse_term/1) || Word <- Words],
+    [M, F] = [name(Word) || Word <- [Module, Function]],
     connect(Node),
-    Value = call(Node, list_to_atom(Module), list_to_atom(Function), Arguments),
+    Value = call(Node, M, F, Arguments),
     {0, io_lib:format("~tp", [Value])};
 request("rpc", _Node, _) ->
     {?MISUSED, "--whittle-rpc takes MODULE FUNCTION [TERM...]"};
@@ -225,6 +226,11 @@ raised(Class, Reason, Stack) ->
 theirs(Stack) -> lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack).
 
 %% Arguments
+
+%% An atom has at most 255 characters.
+name(Word) when length(Word) =< 255 -> list_to_atom(Word);
+name(_) -> throw({?MISUSED, "the name of a module or function is longer than 255 characters: "
+                          "correct the first two arguments"}).
 
 %% Adds the final dot if it is missing. Only the scanner can distinguish it from the dot in `$.'
 %% or in a comment.

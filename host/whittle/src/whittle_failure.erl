@@ -1,7 +1,7 @@
 %% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([usage/1, work/1, work/2, make/1, measure/1, tune/1, replaces/2]).
+-export([usage/1, work/1, work/2, make/1, measure/1, tune/1, load/1, replaces/2]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -34,6 +34,12 @@ measure(Reason) ->
 tune(Reason) ->
     {error, #{kind => work, code => whittle_tune:code(Reason),
               text => whittle_tune:format_error(Reason), details => whittle_tune:details(Reason)}}.
+
+%% @doc Makes a failure from an error of a load test.
+-spec load(whittle_load:reason()) -> {error, whittle:failure()}.
+load(Reason) ->
+    {error, #{kind => work, code => whittle_load:code(Reason),
+              text => whittle_load:format_error(Reason), details => whittle_load:details(Reason)}}.
 
 %% @doc Fails if the output of a command would replace the program that the command runs.
 -spec replaces(file:filename(), file:filename()) -> ok | {error, whittle:failure()}.

@@ -1,9 +1,10 @@
 %% @doc Stops the command on a signal. It removes all unfinished files and ends all programs that
 %% the command started.
 %%
-%% The script `whittle' turns Ctrl-C into SIGTERM, because the VM keeps SIGINT for itself. The
-%% script also reports the stop and sets the exit code. This module reports outputs that were
-%% complete before the signal.
+%% The signals are SIGTERM and SIGHUP. The script `whittle' turns Ctrl-C into SIGTERM, because the
+%% VM keeps SIGINT for itself. A closed terminal sends SIGHUP to the VM itself. The script also
+%% reports the stop and sets the exit code. This module reports outputs that were complete before
+%% the signal.
 -module(whittle_stop).
 -behaviour(gen_event).
 
@@ -30,7 +31,12 @@ install() -> install(?LAST_MS).
 -spec install(pos_integer()) -> ok.
 install(LastMs) ->
     ok = gen_event:swap_handler(erl_signal_server, {erl_signal_handler, []},
-                                {?MODULE, {self(), LastMs}}).
+                                {?MODULE, {self(), LastMs}}),
+    %% OTP lets SIGHUP end the VM. A SIGHUP that the caller ignores (nohup) stays ignored.
+    case ignores_hangup() of
+        true -> ok;
+        false -> os:set_signal(sighup, handle)
+    end.
 
 %% @private
 -spec init({state(), term()}) -> {ok, state()}.
@@ -38,7 +44,35 @@ init({State, _}) -> {ok, State}.
 
 %% @private
 -spec handle_event(atom(), state()) -> {ok, state()} | no_return().
-handle_event(sigterm, {Worker, LastMs}) ->
+handle_event(sigterm, State) -> stop(143, State);
+handle_event(sighup, State) -> stop(129, State);
+handle_event(_, State) -> {ok, State}.
+
+%% @private
+-spec handle_call(term(), state()) -> {ok, ok, state()}.
+handle_call(_, State) -> {ok, ok, State}.
+
+%% @private
+-spec handle_info(term(), state()) -> {ok, state()}.
+handle_info(_, State) -> {ok, State}.
+
+%% Internal
+
+%% Tells whether this process ignores SIGHUP. Bit 0 of the kernel's mask SigIgn stands for signal 1,
+%% SIGHUP.
+ignores_hangup() ->
+    case file:read_file("/proc/self/status") of
+        {ok, Status} ->
+            case re:run(Status, "^SigIgn:\\s*([0-9a-f]+)$", [multiline,
+                                                            {capture, all_but_first, binary}]) of
+                {match, [Mask]} -> binary_to_integer(Mask, 16) band 1 =:= 1;
+                nomatch -> false
+            end;
+        {error, _} -> false
+    end.
+
+-spec stop(129 | 143, state()) -> no_return().
+stop(Code, {Worker, LastMs}) ->
     _ = spawn(fun() -> last_resort(LastMs) end),
     %% First the worker stops writing, then the files are removed. A step that fails must not
     %% prevent the next step or the halt. gen_event would remove a handler that fails, and the VM
@@ -53,18 +87,7 @@ handle_event(sigterm, {Worker, LastMs}) ->
                 end),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
-    halt(case Left of [] -> 143; _ -> 1 end, [{flush, false}]);
-handle_event(_, State) -> {ok, State}.
-
-%% @private
--spec handle_call(term(), state()) -> {ok, ok, state()}.
-handle_call(_, State) -> {ok, ok, State}.
-
-%% @private
--spec handle_info(term(), state()) -> {ok, state()}.
-handle_info(_, State) -> {ok, State}.
-
-%% Internal
+    halt(case Left of [] -> Code; _ -> 1 end, [{flush, false}]).
 
 -spec last_resort(pos_integer()) -> no_return().
 last_resort(LastMs) ->

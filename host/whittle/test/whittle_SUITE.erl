@@ -11,10 +11,12 @@
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
-         interrupt_compiler/1, terminate/1, terminate_at_start/1, terminate_blocked/1,
-         full_disk/1, size/1,
+         interrupt_compiler/1, hangup/1, hangup_ignored/1, terminate/1, terminate_at_start/1,
+         terminate_blocked/1,
+         full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
+         node_without_cookie_file/1,
          not_regular/1, too_large/1, unread_archive/1]).
 
 -include_lib("common_test/include/ct.hrl").
@@ -26,11 +28,14 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, terminate, terminate_at_start, terminate_blocked, full_disk,
+     interrupt_compiler, hangup, hangup_ignored, terminate, terminate_at_start, terminate_blocked,
+     full_disk, file_limit,
+     few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
      run_keeps_arguments,
-     clean, clean_beside_build, flags, examples, not_built, not_built_offers].
+     clean, clean_beside_build, flags, examples, not_built, not_built_offers,
+     node_without_cookie_file].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -89,6 +94,9 @@ help(Config) ->
            "`compare DIR DIR'\n"
            "  tune        find VM settings that save memory, by running the program; --explain "
            "shows where its memory is\n"
+           "  load        put the load of many simulated users on a server; exit code 1 if a "
+           "threshold of the scenario is missed; `check SCENARIO' only tells which limits a run "
+           "would hit\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
@@ -289,8 +297,8 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run trace measure tune clean "
-              "completion"},
+            [{"\"\"", "help version build size why features targets run trace measure tune load "
+              "clean completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"help hel", "help"},
@@ -573,7 +581,8 @@ bad_outputs(Config) ->
     Long = lists:duplicate(255, $a),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["build", Hello | Words]))
      || {Words, Line} <-
-            [{[], "hello is a directory: name a file with -o, or use --format dir"},
+            [{[], "hello is a directory: name a file with -o; only `whittle build "
+                  "--format dir' writes a directory"},
              {["--format", "dir"], "hello exists, but Whittle did not create it: remove it, or "
                                    "name another output with -o"},
              {["-o", "hello/letter"], "hello/letter exists, but Whittle did not create it: remove "
@@ -671,9 +680,55 @@ interrupt(Config) ->
 
 %% Ctrl-C during compilation ends the compiler too and removes its directory.
 interrupt_compiler(Config) ->
+    {Words, Env, Alive} = endless_compiler(Config),
+    Port = on_terminal(Config, Words, Env),
+    {ok, [_]} = compiling(Alive, Config),
+    true = port_command(Port, [3]),
+    ?assertMatch({130, _}, to_end(Port)),
+    ?assertEqual({ok, []}, file:list_dir(filename:join(?config(dir, Config), "tmp"))),
+    %% No process holds the pipe any more.
+    receive {Alive, {exit_status, 0}} -> ok end.
+
+%% When a terminal closes, the kernel ends its shell with SIGHUP, and then sends SIGHUP to the
+%% script and to its VM. A subshell writes the exit code.
+hangup(Config) ->
     Dir = ?config(dir, Config),
-    Pipe = filename:join(Dir, "pipe"),
+    {Words, Env, Alive} = endless_compiler(Config),
+    Code = filename:join(Dir, "code"),
+    "" = os:cmd("mkfifo '" ++ Code ++ "'"),
+    Ended = open_port({spawn_executable, os:find_executable("cat")},
+                      [{args, [Code]}, exit_status]),
+    Port = started_on_terminal(Config, ["(trap : HUP; exec 3>'", Code, "'; ",
+                                        command(Config, Words, Env), " 2>'", Dir, "/said'; "
+                                        "echo $? >&3); echo ended"]),
+    {ok, [_]} = compiling(Alive, Config),
+    {os_pid, Terminal} = erlang:port_info(Port, os_pid),
+    "" = os:cmd("kill -KILL " ++ integer_to_list(Terminal)),
+    receive {Ended, {data, Said}} -> ?assertEqual("129\n", Said) end,
+    ?assertEqual({ok, []}, file:list_dir(filename:join(Dir, "tmp"))),
+    ?assertEqual({ok, <<"whittle: stopped; it left no unfinished files\n">>},
+                 file:read_file(filename:join(Dir, "said"))),
+    receive {Alive, {exit_status, 0}} -> ok end.
+
+%% Under nohup, the script ignores SIGHUP too. Then SIGTERM ends it with its own code.
+hangup_ignored(Config) ->
+    Pid = filename:join(?config(dir, Config), "pid"),
+    Port = on_terminal(Config, ["build", ?config(hello, Config)],
+                       ["STAND_IN=slow; export STAND_IN; trap '' HUP; echo $$ > '", Pid,
+                        "'; exec env A="]),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
+    {ok, Text} = file:read_file(Pid),
+    Number = string:trim(binary_to_list(Text)),
+    "" = os:cmd(["kill -HUP ", Number, "; kill -TERM ", Number]),
+    ?assertMatch({143, _}, to_end(Port)).
+
+%% Makes an application whose compilation does not end. The compiler holds a pipe open, and the port
+%% reads from it.
+endless_compiler(Config) ->
+    Dir = ?config(dir, Config),
+    [Pipe, Tmp] = [filename:join(Dir, Name) || Name <- ["pipe", "tmp"]],
     "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
+    ok = file:make_dir(Tmp),
     Text = fun(Name, Words) -> made:file(filename:join([Dir, "slow/src", Name]), Words) end,
     Text("slow.app.src", "{application, slow, [{vsn, \"1\"}]}.\n"),
     Text("slow.erl", "-module(slow).\n-compile({parse_transform, ever}).\n"),
@@ -681,18 +736,13 @@ interrupt_compiler(Config) ->
                       "parse_transform(_, _) ->\n"
                       "  {ok, Pipe} = file:open(\"", Pipe, "\", [write, raw]),\n"
                       "  ok = file:write(Pipe, \"open\"), receive never -> ok end.\n"]),
-    Tmp = filename:join(Dir, "tmp"),
-    ok = file:make_dir(Tmp),
-    Alive = open_port({spawn_executable, os:find_executable("cat")},
-                      [{args, [Pipe]}, exit_status]),
-    Port = on_terminal(Config, ["build", filename:join(Dir, "slow")], ["TMPDIR='", Tmp, "'"]),
+    {["build", filename:join(Dir, "slow")], ["TMPDIR='", Tmp, "'"],
+     open_port({spawn_executable, os:find_executable("cat")}, [{args, [Pipe]}, exit_status])}.
+
+%% Waits until the compiler runs, and lists the directories of the build.
+compiling(Alive, Config) ->
     receive {Alive, {data, "open"}} -> ok end,
-    {ok, [_]} = file:list_dir(Tmp),
-    true = port_command(Port, [3]),
-    ?assertMatch({130, _}, to_end(Port)),
-    ?assertEqual({ok, []}, file:list_dir(Tmp)),
-    %% No process holds the pipe any more.
-    receive {Alive, {exit_status, 0}} -> ok end.
+    file:list_dir(filename:join(?config(dir, Config), "tmp")).
 
 %% A supervisor sends SIGTERM to the script.
 terminate(Config) ->
@@ -760,6 +810,23 @@ full_disk(Config) ->
                      whittle(Config, ["build", "-o", Out, ?config(hello, Config)])),
         ?assertEqual({ok, []}, file:list_dir_all(Disk))
     end).
+
+%% The VM itself would only abort.
+few_descriptors(Config) ->
+    Command = command(Config, ["version"], "A="),
+    [?assertEqual({1, "whittle: the limit of " ++ Limit ++ " descriptors is too low for the "
+                      "command; raise it to 64 or more (ulimit -n)\n"},
+                  to_end(sh(Config, ["ulimit -n ", Limit, "; ", Command, " 2>&1"])))
+     || Limit <- ["12", "20", "63"]],
+    ?assertMatch({0, _}, to_end(sh(Config, ["ulimit -n 64; ", Command]))).
+
+%% The kernel would end the command with SIGXFSZ, without a word.
+file_limit(Config) ->
+    Command = command(Config, ["build", "-o", "out", ?config(hello, Config)], "A="),
+    {1, Shown} = to_end(sh(Config, ["ulimit -f 8; ", Command, " 2>&1 >/dev/null"])),
+    ?assertMatch("whittle: out cannot be written, because it is larger than `ulimit -f' allows: "
+                 ++ _, string:find(Shown, "whittle: ")),
+    ?assertEqual([], files(Config)).
 
 %% Size
 
@@ -1033,11 +1100,12 @@ flags(Config) ->
     Arguments = #{"build" => [?config(hello, Config)], "size" => ["made"],
                   "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => [],
                   "measure" => ["list"]},
-    %% acceptance/suites/tune_SUITE has those of `tune', which runs the program.
+    %% In acceptance/suites, tune_SUITE and load_SUITE have those of `tune' and `load', which run
+    %% programs.
     Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
                                      not is_map_key(value, Option)]}
              || #{name := Name, options := Options} <- whittle_command_line:table(),
-                Name =/= "tune"],
+                not lists:member(Name, ["tune", "load"])],
     ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
     [?assertMatch({Name, Words, {0, [_ | _], ""}},
                   {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})
@@ -1057,6 +1125,21 @@ examples(Config) ->
                       {Name, whittle(Config, ["build", Dir, "-o", Name],
                                      "ERL_LIBS=; export ERL_LIBS; env A=")})
      end || File <- Examples].
+
+%% OTP would write ~/.erlang.cookie.
+node_without_cookie_file(Config) ->
+    Home = filename:join(?config(dir, Config), "home"),
+    ok = file:make_dir(Home),
+    Env = ["unset ERLANG_COOKIE WHITTLE_COOKIE_FILE XDG_CONFIG_HOME; HOME='", Home,
+           "' RELEASE_COOKIE="],
+    Explain = fun(Cookie) -> whittle(Config, ["tune", "--explain", "--node", "nobody"],
+                                     [Env, Cookie]) end,
+    ?assertMatch({1, "", "whittle: no cookie is set, so no connection to the node is possible: set "
+                         "RELEASE_COOKIE to the node's cookie, or WHITTLE_COOKIE_FILE to a file "
+                         "that holds it\n"}, Explain("")),
+    ?assertMatch({1, "", "whittle: nobody (without @HOST this is a node of this machine) does not "
+                         "answer: " ++ _}, Explain("secret")),
+    ?assertEqual({ok, []}, file:list_dir_all(Home)).
 
 not_built(Config) ->
     {Code, "", Err} = whittle(Config, ["help"], "WHITTLE_LIB=/nowhere"),
@@ -1104,12 +1187,16 @@ raw(Config, Words, Env) ->
 %% Starts the command on a pseudo terminal. The terminal receives all input of the port as typed
 %% text.
 on_terminal(Config, Words, Env) ->
-    Command = command(Config, Words, Env),
+    started_on_terminal(Config, command(Config, Words, Env)).
+
+%% The port is script(1), which makes the terminal and runs the line in it.
+started_on_terminal(Config, Command) ->
     File = filename:join(?config(priv_dir, Config), "typed"),
     ok = file:write_file(File, Command),
-    %% The parent of this VM may ignore SIGINT, as shells do for background jobs. A shell then
-    %% cannot trap it.
-    sh(Config, ["env --default-signal=INT,QUIT script -qefc \". '", File, "'\" /dev/null"]).
+    %% The parent of this VM may ignore SIGINT (a background job of a shell) or SIGHUP (nohup). A
+    %% shell cannot trap an ignored signal.
+    sh(Config, ["exec env --default-signal=HUP,INT,QUIT script -qefc \". '", File,
+                "'\" /dev/null"]).
 
 command(Config, Words, Env) ->
     ["WHITTLE_LIB='", ?config(lib, Config), "' ERL_ZFLAGS='-pa ", ?config(stand_in, Config),

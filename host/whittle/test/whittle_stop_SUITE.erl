@@ -5,14 +5,15 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
-         undo_that_fails/1, undo_without_end/1, complete_output/1]).
+         hangup/1, hangup_ignored/1, undo_that_fails/1, undo_without_end/1, complete_output/1,
+         removal_from_cache/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, undo_that_fails,
-         undo_without_end, complete_output].
+all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, hangup, hangup_ignored,
+         undo_that_fails, undo_without_end, complete_output, removal_from_cache].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -59,6 +60,38 @@ in_the_list(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
+%% A closed terminal sends SIGHUP to the VM itself.
+hangup(Config) ->
+    {Port, Pipe} = working("sound", Config),
+    signal("HUP", Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    ?assertMatch({129, _}, made:ended(Port)),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
+%% Under nohup, SIGHUP does nothing. SIGTERM comes after it and ends the VM.
+hangup_ignored(Config) ->
+    {Port, Pipe} = working("trap '' HUP; exec", "sound", Config),
+    signal("HUP", Port),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    ?assertMatch({143, _}, made:ended(Port)).
+
+%% The signal comes between the move of an entry of the cache and the removal of its files.
+removal_from_cache(Config) ->
+    Cache = filename:join(proplists:get_value(dir, Config), "cache"),
+    Name = "otp-25-0123456789abcdef",
+    made:file(filename:join([Cache, "locks", Name]), ""),
+    made:file(filename:join([Cache, "work", Name ++ "@A", "file"]), "left by another build"),
+    {Port, Pipe} = working("sweeps", Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    ?assertMatch({143, _}, made:ended(Port)),
+    ?assertEqual({ok, []}, file:list_dir_all(filename:join(Cache, "work"))).
+
 %% The other files are removed, and the message names the rest.
 undo_that_fails(Config) ->
     {Port, Pipe} = working("raises", Config),
@@ -91,18 +124,24 @@ complete_output(Config) ->
     ok = file:close(Pipe),
     Out = filename:join(proplists:get_value(dir, Config), "out"),
     {143, Said} = made:ended(Port),
-    ?assertMatch({_, _}, binary:match(Said, list_to_binary(["\nwhittle: ", Out,
+    ?assertMatch({_, _}, binary:match(Said, list_to_binary(["whittle: ", Out,
                                                             " is complete\n"]))),
     ?assertEqual({ok, <<"bytes">>}, file:read_file(Out)).
 
 %% Starts a VM whose worker is in a call that reads from a pipe. It returns the VM and the other
 %% end of the pipe.
-working(How, Config) ->
+working(How, Config) -> working("exec env --default-signal=HUP", How, Config).
+
+%% Line is the beginning of a line for sh that replaces the shell by the VM. A process inherits an
+%% ignored SIGHUP, and these tests may run under nohup.
+working(Line, How, Config) ->
     Dir = proplists:get_value(dir, Config),
     Paths = [filename:dirname(code:which(Module))
-             || Module <- [whittle_stop, whittle_unfinished, whittle_pack, ?MODULE]],
-    Port = open_port({spawn_executable, os:find_executable("erl")},
-                     [{args, ["-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
+             || Module <- [whittle_stop, whittle_unfinished, whittle_pack, whittle_cache_clean,
+                           ?MODULE]],
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", Line ++ " \"$0\" \"$@\"", os:find_executable("erl"),
+                              "-noinput", "-boot", "no_dot_erlang", "-pa"] ++ Paths
                            ++ ["-s", atom_to_list(?MODULE), "work", "-extra", How, Dir]},
                       exit_status, stderr_to_stdout, binary]),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
@@ -111,9 +150,11 @@ working(How, Config) ->
     {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [write, raw]),
     {Port, Pipe}.
 
-terminate(Port) ->
+terminate(Port) -> signal("TERM", Port).
+
+signal(Name, Port) ->
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
-    "" = os:cmd("kill -TERM " ++ integer_to_list(Pid)).
+    "" = os:cmd("kill -" ++ Name ++ " " ++ integer_to_list(Pid)).
 
 %% Runs in the VM. It traces the signal handler, so that the test knows when the handler asks.
 work() ->
@@ -133,8 +174,14 @@ work() ->
     Watch = spawn(fun watch/0),
     _ = erlang:trace_pattern({erlang, suspend_process, '_'}, true, []),
     1 = erlang:trace(whereis(erl_signal_server), true, [call, {tracer, Watch}]),
-    {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [read, raw]),
-    _ = file:read(Pipe, 1),
+    Read = fun() ->
+                   {ok, Pipe} = file:open(filename:join(Dir, "pipe"), [read, raw]),
+                   file:read(Pipe, 1)
+           end,
+    _ = case How of
+            "sweeps" -> whittle_cache_clean:sweep(filename:join(Dir, "cache"), "own", Read);
+            _ -> Read()
+        end,
     _ = [change_the_list() || How =:= "lists", ok <- [io:put_chars("lists\n")]],
     receive after infinity -> ok end.
 

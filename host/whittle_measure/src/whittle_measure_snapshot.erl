@@ -162,6 +162,9 @@ format_error({slow_dump, Pid, Milliseconds}) ->
 format_error({old_dump, File, Reason}) ->
     ["the older crash dump ", File, " cannot be removed (", file:format_error(Reason),
      "): remove it"];
+format_error({account, Pid, Reason}) when Reason =:= enoent; Reason =:= esrch ->
+    io_lib:format("the VM (process ~b) ended before Whittle could read its memory: keep it running "
+                  "until the workload has ended", [Pid]);
 format_error({account, Pid, Reason}) ->
     io_lib:format("/proc/~b/smaps cannot be read (~ts): run `whittle' as the program's user",
                   [Pid, file:format_error(Reason)]).

@@ -5,12 +5,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, own_dump/1, not_counted/1,
+-export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, gone/1, own_dump/1, not_counted/1,
          pauses/1, no_pauses/1, damaged_counts/1, one_program/1, counter_alone/1, full_disk/1,
          refused_before_builds/1, wrong_lines/1, flags_before_extra/1, buckets/1, percentiles/1]).
 
 all() ->
-    [account, ended_by_itself, no_vm, slow_dump, own_dump, not_counted, pauses, no_pauses,
+    [account, ended_by_itself, no_vm, slow_dump, gone, own_dump, not_counted, pauses, no_pauses,
      damaged_counts, one_program, counter_alone, full_disk, refused_before_builds, wrong_lines,
      flags_before_extra, buckets, percentiles].
 
@@ -66,14 +66,22 @@ slow_dump(Config) ->
     ?assertMatch({match, _}, re:run(whittle_measure_snapshot:format_error(Reason),
                                     "^process [0-9]+ had not ended .*: measure again")).
 
+%% A workload may have ended the VM.
+gone(Config) ->
+    Dump = filename:join(proplists:get_value(dir, Config), "dump"),
+    {ok, Started} = whittle_program:start("/bin/true", [], #{}),
+    {ended, 0} = whittle_program:next(Started, infinity),
+    {error, Reason} = whittle_measure_snapshot:take(Started, Dump, fun(_) -> #{} end),
+    ?assertMatch({match, _}, re:run(whittle_measure_snapshot:format_error(Reason),
+                                    "^the VM \\(process [0-9]+\\) ended before .*: keep it")).
+
 %% The start script names its own dump. One of an earlier run lies there.
 own_dump(Config) ->
     Dir = proplists:get_value(dir, Config),
     Old = filename:join(Dir, "own"),
     ok = file:write_file(Old, "=erl_crash_dump:0.5\n"),
-    {ok, Started} = whittle_program:start(
-                      "/bin/sh", ["-c", "echo ready; exec tail -f /dev/null"],
-                      #{cd => Dir, env => [{"ERL_CRASH_DUMP", "own"}]}),
+    {ok, Started} = whittle_program:start("/bin/sh", ["-c", "exec tail -f own"],
+                                          #{cd => Dir, env => [{"ERL_CRASH_DUMP", "own"}]}),
     {output, _} = whittle_program:next(Started, infinity),
     ?assertEqual({error, {no_dump, unicode:characters_to_binary(Old)}},
                  whittle_measure_snapshot:take(Started, filename:join(Dir, "dump"))),

@@ -170,7 +170,8 @@ format_error(Error) -> whittle_file_name:printable(text(Error)).
 text({in, {File, Error}}) ->
     line("~ts: ~ts", [File, text(Error)]);
 text({is_directory, Out}) ->
-    line("~ts is a directory: name a file with -o, or use --format dir", [Out]);
+    line("~ts is a directory: name a file with -o; only `whittle build --format dir' writes a "
+         "directory", [Out]);
 text({not_a_file, Out}) ->
     line("~ts is a device or a pipe: name a file with -o", [Out]);
 text({not_ours, Out}) ->
@@ -182,6 +183,9 @@ text({holds_others, {Out, Name}}) ->
 text({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, because the disk is full: free space there, or name "
          "another output with -o", [Out]);
+text({cannot_write, {Out, efbig}}) ->
+    line("~ts cannot be written, because it is larger than `ulimit -f' allows: raise that limit",
+         [Out]);
 text({cannot_write, {Out, Reason}}) ->
     line("~ts cannot be written (~ts): name another output with -o",
          [Out, file:format_error(Reason)]);

@@ -84,8 +84,7 @@ sweep(Root, Own, Tell) ->
     lists:foreach(fun({work, Name, Path}) ->
                           case lock_name(Name) of
                               Own ->
-                                  _ = Tell(),
-                                  whittle_unfinished:remove_tree(Path);
+                                  remove_registered(Path, fun() -> _ = Tell(), ok end);
                               Other -> remove_locked(Root, Other, Path, Tell)
                           end;
                      ({other, _, _}) -> ok
@@ -194,15 +193,25 @@ remove_locked(Root, Name, Path, Tell) ->
     _ = filelib:ensure_dir(Lock),
     case whittle_lock:take(Lock, #{wait => 0}) of
         {ok, Held} ->
-            Moved = file:rename(Path, Aside),
-            ok = whittle_lock:release(Held),
-            case Moved of
-                ok ->
-                    _ = Tell(),
-                    whittle_unfinished:remove_tree(Aside);
-                {error, enoent} -> ok;          % another `whittle clean' removed it first
-                {error, _} = Error -> Error
-            end;
+            remove_registered(Aside, fun() ->
+                                        Moved = file:rename(Path, Aside),
+                                        ok = whittle_lock:release(Held),
+                                        _ = Moved =:= ok andalso Tell(),
+                                        Moved
+                                end);
         busy -> {error, in_use};
         {error, _} -> {error, eacces}
     end.
+
+%% Removes a directory in work/. It registers the directory, and then calls a function that may move
+%% an entry of the cache there. If a signal stops the command meanwhile, `whittle_stop' removes the
+%% rest.
+remove_registered(Dir, Before) ->
+    ok = whittle_unfinished:begun(Dir, fun() -> whittle_unfinished:remove_tree(Dir) end),
+    Removed = case Before() of
+                  ok -> whittle_unfinished:remove_tree(Dir);
+                  {error, enoent} -> ok;        % another `whittle clean' removed it first
+                  {error, _} = Error -> Error
+              end,
+    ok = whittle_unfinished:done(Dir),
+    Removed.

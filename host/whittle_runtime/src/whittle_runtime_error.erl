@@ -88,12 +88,11 @@ format({no_source, #{component := Component, release := Release,
      lists:join("; ", [reason(T) || T <- Tried]), "); ", instead(Component)];
 format({unreadable, #{file := File, reason := Reason}}) ->
     ["Whittle cannot read the source ", File, ": ", file:format_error(Reason),
-     "; name a tarball of OTP's source with WHITTLE_SOURCE=FILE"];
+     "; name a tarball of OTP's source that you can read"];
 format({not_in_source, #{file := File, path := Path}}) ->
     [File, " has no file ", Path, "; correct the path"];
 format({not_a_source, #{file := File}}) ->
-    [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz) with"
-     " WHITTLE_SOURCE=FILE"];
+    [File, " is not a tarball of OTP's source; name one (otp_src_VSN.tar.gz)"];
 format({bad_archive, #{file := File, why := Why}}) ->
     [File, " ", Why, "; name a complete tarball of OTP's source (otp_src_VSN.tar.gz)"];
 format({old_otp, #{file := File, vsn := Vsn, oldest := Oldest}}) ->
@@ -153,8 +152,9 @@ format({bad_patch, #{patch := Patch, otp := Otp, log := Log}}) ->
     ["the patch ", Patch, " does not apply to OTP ", Otp, " (log: ", Log, "); correct the patch, or"
      " the OTP releases that the series file gives for it"];
 format({bad_profile, #{profile := Profile, log := Log}}) ->
-    ["native/profiles/", Profile, " is damaged, or lacks the counts of an object (log: ", Log,
-     "); restore the file, or make it again with `make profile`"];
+    ["native/profiles/", Profile, " cannot be unpacked, or lacks the counts of an object (log: ",
+     Log, "); if the log names a full disk, free space; otherwise restore the file, or make it"
+     " again with `make profile`"];
 format({unfit_patches, #{otp := Otp, patches := Count}}) ->
     [case Count of 1 -> "1 patch does"; _ -> [integer_to_list(Count), " patches do"] end,
      " not apply to OTP ", Otp, " at the places above, so nothing was built; port them in"

@@ -207,36 +207,52 @@ from_tarball(Component, Release, File, Options) ->
             {error, {unreadable, #{file => File, reason => Reason}}}
     end.
 
-%% Finds the expected checksum of a tarball: in the file beside it (FILE.sha256, in the format of
-%% sha256sum), or in the table, for the release with the tarball's name.
+%% Finds the expected checksum of a tarball: in the file beside it (FILE.sha256), or in the table,
+%% for the release with the tarball's name.
 expected_sum(Main) ->
-    case whittle_file:text(Main ++ ".sha256") of
-        {ok, Bytes} ->
-            hd(string:lexemes(string:lowercase(binary_to_list(Bytes)), " \n\t")
-               ++ [""]);
-        {error, _} ->
-            Name = filename:basename(Main),
-            Pins = [Sum || {_, _, Ways} <- table(),
-                           {release, _, Address, Sum} <- Ways,
-                           filename:basename(Address) =:= Name],
-            case Pins of
-                [Sum | _] -> Sum;
-                [] -> unknown
-            end
+    Name = filename:basename(Main),
+    Beside = case whittle_file:text(Main ++ ".sha256") of
+                 {ok, Bytes} -> listed_sums(Bytes, Name);
+                 {error, _} -> []
+             end,
+    Pins = [Sum || {_, _, Ways} <- table(),
+                   {release, _, Address, Sum} <- Ways,
+                   filename:basename(Address) =:= Name],
+    case Beside ++ Pins of
+        [Sum | _] -> Sum;
+        [] -> unknown
     end.
 
-%% OTP_VERSION is near the beginning of OTP's tarballs, so tar stops soon.
+%% A line has a checksum and the name of its file, as sha256sum(1) prints them, or a checksum alone.
+%% The line of another file does not count. A name may contain blanks.
+listed_sums(Bytes, Name) ->
+    [string:lowercase(Sum)
+     || Line <- string:lexemes(whittle_term:text(Bytes), ["\r\n", $\n]),
+        [Sum | Rest] <- [string:split(string:trim(Line), " ")],
+        File <- [string:trim(lists:append(Rest), leading, " *")],
+        File =:= "" orelse filename:basename(File) =:= Name].
+
+%% The longest OTP_VERSION in bytes that is read.
+-define(LONGEST_VERSION, "100").
+
+%% OTP_VERSION is near the beginning of OTP's tarballs, so tar stops soon. A hostile tarball may
+%% have one that fills the memory.
 check_version(Source = #{main := Main, release := Release}) ->
-    Arguments = ["-xOf", Main, "--occurrence=1", "--wildcards", "*/OTP_VERSION"],
-    case whittle_program:capture("tar", Arguments) of
+    Script = "tar -xOf \"$1\" --occurrence=1 --wildcards '*/OTP_VERSION' 2>/dev/null |"
+        " head -c \"$2\"",
+    case whittle_program:capture("sh", ["-c", Script, "sh", Main, ?LONGEST_VERSION]) of
         {ok, Output} ->
             Vsn = string:trim(Output),
-            case is_of(Vsn, Release) of
-                true ->
+            %% The file may hold anything, and the error prints the version.
+            case {re:run(Vsn, "^[0-9][0-9A-Za-z.+-]{0,63}$", [dollar_endonly, {capture, none}]),
+                  is_of(Vsn, Release)} of
+                {match, true} ->
                     {ok, Source#{vsn => Vsn}};
-                false ->
+                {match, false} ->
                     {error, {wrong_source, #{file => Main, vsn => Vsn,
-                                             otp => Release}}}
+                                             otp => Release}}};
+                {nomatch, _} ->
+                    {error, {not_a_source, #{file => Main}}}
             end;
         {error, _} ->
             {error, {not_a_source, #{file => Main}}}

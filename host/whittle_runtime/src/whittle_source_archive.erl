@@ -97,8 +97,8 @@ listed(Tar, File) ->
     case whittle_program:start(Tar, Arguments, #{env => [{"LC_ALL", "C"}, {"TAR_OPTIONS", false}]})
     of
         {ok, Started} ->
-            Result = lines(Started, <<>>, #{members => 0, bytes => 0, top => none, links => #{},
-                                            said => ""}),
+            Result = lines(Started, <<>>, #{members => 0, bytes => 0, version => false,
+                                            top => none, links => #{}, said => ""}),
             ok = whittle_program:stop(Started),
             case Result of
                 {ok, #{top := Top}} when Top =/= none -> {ok, Top};
@@ -140,9 +140,13 @@ seen([Line | Lines], #{members := Members, bytes := Bytes} = Seen) ->
                     {error, "has more than 4 GiB when it is unpacked"};
                 {ok, [_, "OTP_VERSION"], _} when Size > ?LONGEST_VERSION ->
                     {error, "has a file OTP_VERSION that holds no version of OTP"};
-                {ok, [First | _], Links} ->
+                {ok, [_, "OTP_VERSION"], _} when map_get(version, Seen) ->
+                    {error, "has two files OTP_VERSION: get the tarball from its publisher again"};
+                {ok, [First | Below], Links} ->
+                    #{version := Version} = Seen,
                     seen(Lines, Seen#{members := Members + 1, bytes := Bytes + Size, top := First,
-                                      links := Links});
+                                      links := Links,
+                                      version := Version orelse Below =:= ["OTP_VERSION"]});
                 {error, _} = Error -> Error
             end;
         unknown ->

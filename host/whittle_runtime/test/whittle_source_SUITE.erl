@@ -64,6 +64,10 @@ not_a_tarball(Config) ->
     Error = whittle_source:find(erlang, "29", #{source => File}),
     ?assertMatch({error, {not_a_source, _}}, Error),
     one_line(Error),
+    %% A version is printed, so it must be one.
+    [?assertMatch({error, {not_a_source, _}},
+                  whittle_source:find(erlang, "29", #{source => make_tarball(Config, Vsn)}))
+     || Vsn <- ["29.\e[31mX", "29.1\nx", "29.1/../x", lists:duplicate(10_000, $2)]],
     Missing = whittle_source:find(erlang, "29", #{source => File ++ "x"}),
     ?assertMatch({error, {unreadable, #{reason := enoent}}}, Missing),
     one_line(Missing).
@@ -71,7 +75,7 @@ not_a_tarball(Config) ->
 sum_beside_a_tarball(Config) ->
     File = make_tarball(Config, "29.0"),
     {ok, Sum} = whittle_digest:file(File),
-    ok = file:write_file(File ++ ".sha256", [Sum, "  otp.tar\n"]),
+    ok = file:write_file(File ++ ".sha256", [Sum, "  ", filename:basename(File), "\n"]),
     {ok, _} = whittle_source:find(erlang, "29", #{source => File}),
     ok = file:write_file(File, "more", [append]),
     Error = whittle_source:find(erlang, "29", #{source => File}),
@@ -425,7 +429,9 @@ unsupported(_) ->
 %%% Test data
 
 make_tarball(Config, Vsn) ->
-    File = filename:join(dir(Config), "otp-" ++ Vsn ++ ".tar"),
+    %% A version that is none may be no name of a file.
+    Name = "otp-" ++ integer_to_list(erlang:phash2(Vsn)) ++ ".tar",
+    File = filename:join(dir(Config), Name),
     ok = erl_tar:create(File, [{"otp_src_x/OTP_VERSION", list_to_binary(Vsn ++ "\n")},
                                {"otp_src_x/README.md", <<"words">>}]),
     File.

@@ -56,7 +56,10 @@ no_version(Config) ->
     refused("holds no version of OTP", tarball(Config, "words", members("twenty-nine"), [])),
     refused("holds no version of OTP", tarball(Config, "empty", members(""), [])),
     refused("holds no version of OTP",
-            tarball(Config, "long", members(lists:duplicate(1025, $2)), [])).
+            tarball(Config, "long", members(lists:duplicate(1025, $2)), [])),
+    %% tar unpacks the last one, and a reader that stops early sees the first one.
+    refused("has two files OTP_VERSION",
+            tarball(Config, "two_versions", members("29.1") ++ members("29.2"), [])).
 
 old(Config) ->
     File = tarball(Config, "old", members("24.3.4"), []),
@@ -145,8 +148,15 @@ sums(Config) ->
     Other = lists:duplicate(64, $0),
     ?assertMatch({error, {bad_checksum, #{expected := Other, actual := Sum}}},
                  one_line(whittle_runtime:given(File, Other))),
-    ok = file:write_file(File ++ ".sha256", [Sum, "  otp.tar\n"]),
-    ?assertMatch({ok, #{sha256 := Sum}}, whittle_runtime:given(File, none)).
+    Name = filename:basename(File),
+    [begin
+         ok = file:write_file(Beside, Text),
+         ?assertMatch({ok, #{sha256 := Sum}}, whittle_runtime:given(File, none))
+     end || Text <- [[Sum, "  ", Name, "\n"], [Sum, " *./", Name, "\r\n"], [Sum, "\n"],
+                     [Other, "  otp.tar\n", Sum, "  ", Name, "\n"]]],
+    %% It confirms another file.
+    ok = file:write_file(Beside, [Sum, "  otp.tar\n"]),
+    ?assertMatch({error, {unchecked_source, #{actual := Sum}}}, whittle_runtime:given(File, none)).
 
 %% A build compares the checksum again, because the file may have changed since.
 changed_later(Config) ->

@@ -448,11 +448,19 @@ on(System, Atoms, Features, Options) ->
     Settings = #{flags => whittle_shake_roots:flags(System),
                  files => [unicode:characters_to_list(filename:basename(Path))
                            || Path <- maps:keys(whittle_system:files(System))],
-                 config => [Atom || {Atom, _} <- Atoms]},
+                 config => [Atom || {Atom, _} <- Atoms] ++ whittle_shake_roots:uses(System)},
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
         ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
-        ++ [{Name, {root, io_lib:format("the packed ~ts", [Word])}}
+        ++ [{Name, {root, ["the packed ", packed(Word)]}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
+
+packed({form, ipv6}) -> "IPv6 address";
+packed({Tag}) -> io_lib:format("{~tp, ...}", [Tag]);
+packed({form, Form}) -> ["data of the form ", atom_to_list(Form)];
+packed(Word) when is_atom(Word) -> atom_to_list(Word);
+packed([Use | _] = All) when not is_integer(Use) ->
+    lists:join(" with ", [packed(One) || One <- All]);
+packed(Text) -> Text.
 
 %% A system that keeps everything starts as the original system did.
 started(crash, _, _) -> [];

@@ -163,19 +163,20 @@ is_text(Kind, Bytes) -> is_erlang(Kind, Bytes).
 
 in_file(_, <<131, _/binary>> = Bytes, _) ->
     case whittle_bounded:term(Bytes, ?MAX_TERM) of
-        {ok, Term} -> [{[], whittle_shake_summary:atoms(Term)}];
+        {ok, Term} -> [in_term(Term)];
         {error, _} -> []
     end;
 in_file(<<".exs">>, Bytes, Modules) ->
     [whittle_shake_source:in_elixir(Bytes, Modules)];
 in_file(Kind, Bytes, Modules) ->
     case whittle_shake_dets:terms(Bytes, ?MAX_TERM) of
-        {ok, Terms} ->
-            [{[], whittle_shake_summary:atoms(Terms)}];
+        {ok, Terms} -> [in_term(Terms)];
         none ->
             [whittle_shake_source:in_erlang(Bytes, Modules)
              || is_erlang(Kind, Bytes)]
     end.
+
+in_term(Term) -> {whittle_shake_summary:funs(Term), whittle_shake_summary:atoms(Term)}.
 
 %% Decides by the usual names of files, then by the first term.
 is_erlang(Kind, Bytes) ->

@@ -279,7 +279,7 @@ format_error({other_code, Module}) ->
      "the program and the OTP of this build"];
 format_error(nothing_of_it) ->
     "the recording has no function of the program: record it with `whittle trace' from a "
-        "build without --shake";
+        "build without --shake, and end the run with init:stop/0 or SIGTERM, not with halt/1";
 format_error({other_program, {Name, [First | _] = Modules}}) ->
     {Shown, Others} = lists:split(min(?SHOWN, length(Modules)), Modules),
     ["the recording is of another program (",

@@ -20,7 +20,8 @@
 %%          brings => [atom()],                % names that it makes from text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
-%%          config => [atom()],                % keys of packed configuration that turn it on
+%%          config => [use() | [use()]],       % names, tags and forms in packed configuration
+%%                                             % that turn it on
 %%          answers => [{mfa(), answer()}]}}.  % results of calls where it is off
 %% '''
 %% A call to a function of a feature that is off and has no answer raises `undef'.
@@ -44,7 +45,7 @@
           brings => [atom()],
           flags => [string()],
           files => [string()],
-          config => [atom()],
+          config => [use() | [use()]],
           answers => [{mfa(), answer()}]}.
 -type use() :: module() | mfa() | {Tag :: atom()} | {form, whittle_shake_summary:form()}.
 %% A term, or another function of the same arity whose result it gives.
@@ -119,13 +120,16 @@ brings(Name, #{definitions := Definitions}) ->
     maps:get(brings, Feature, []).
 
 %% @doc Lists the features that packed settings turn on, each with its setting. Settings are
-%% flags, files by their names, and keys of configuration.
--spec asked_for(#{flags := [string()], files := [string()], config := [atom()]}, features()) ->
-          [{name(), string() | atom()}].
+%% flags, files by their names, and the names, tags and forms in configuration.
+-spec asked_for(#{flags := [string()], files := [string()], config := [use()]}, features()) ->
+          [{name(), string() | use() | [use()]}].
 asked_for(Settings, #{definitions := Definitions}) ->
     [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
                      {Key, Words} <- lists:sort(maps:to_list(Settings)),
-                     Word <- maps:get(Key, Feature, []), lists:member(Word, Words)].
+                     Word <- maps:get(Key, Feature, []), packed(Key, Word, Words)].
+
+packed(config, [_ | _] = All, Words) -> All -- Words =:= [];
+packed(_, Word, Words) -> lists:member(Word, Words).
 
 %% @doc Finds the feature that a call from a module to a function enters.
 -spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.

@@ -282,11 +282,13 @@ form(own_attributes, Mfa, State) ->
 form(Form, Mfa, State) ->
     used({form, Form}, Mfa, State).
 
-%% A function that returns its module's attributes mentions the names in them, where the program
-%% uses attributes.
+%% A function that returns its module's attributes mentions the names in them and calls the funs,
+%% where the program uses attributes.
 attributes({M, _, _} = Mfa, #state{modules = Modules} = State) ->
-    #{M := #{attributes := Atoms}} = Modules,
-    lists:foldl(fun(Atom, S) -> atom(Atom, Mfa, S) end, State, Atoms).
+    #{M := #{attributes := Names}} = Modules,
+    lists:foldl(fun(Atom, S) when is_atom(Atom) -> atom(Atom, Mfa, S);
+                   (Fun, S) -> edge(Fun, {called, Mfa}, S)
+                end, State, Names).
 
 %% Edges
 
@@ -297,6 +299,9 @@ edge({M, F, A} = Mfa, Reason, #state{modules = Modules} = State) ->
             %% the program.
             By = caller(Reason),
             enter(Mfa, Reason, asked(Mfa, By, used(Mfa, By, used(M, By, State))));
+        %% `error_handler' calls this function for every function that a module lacks.
+        #{M := #{functions := #{{'$handle_undefined_function', 2} := _}}} ->
+            edge({M, '$handle_undefined_function', 2}, Reason, State);
         _ ->
             State
     end.
@@ -478,7 +483,13 @@ paired(Mfa, Fs, Ms, #state{named = Named} = State) ->
 %% The first element of a tuple is usually a tag. But `{Module, Args}' is the specification of a
 %% child, and a program sends or keeps `{Function, Args}' for a call.
 tag(Tag, Origin, State) ->
-    label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, State)))).
+    Asked = text_of_error(Tag, Origin, State),
+    label(Tag, Origin, chosen(Tag, Origin, module(Tag, Origin, used({Tag}, Origin, Asked)))).
+
+%% `erl_error' asks a module for the text of an error that it raised with `{error_info, #{}}'.
+text_of_error(error_info, {M, _, _} = Origin, State) ->
+    edge({M, format_error, 2}, {called, Origin}, State);
+text_of_error(_, _, State) -> State.
 
 %% Most tags and keys are labels and do not name functions. So only labels of the program's own code
 %% and of its data name functions, and only functions of modules that the program contains or

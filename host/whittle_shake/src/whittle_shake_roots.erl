@@ -1,10 +1,10 @@
 %% @hidden Collects the entry points of a program.
 %%
-%% They are the functions that the VM and the boot script call, and the atoms in the
-%% configuration.
+%% They are the functions that the VM and the boot script call, and the names and funs in the
+%% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, calls/3, traps/0, atoms/1, made/0, flags/1]).
+-export([start/0, application/1, calls/3, traps/0, atoms/1, uses/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -19,6 +19,8 @@ application(Name) -> io_lib:format("the application ~ts", [Name]).
             Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules, Missing) ->
     vm(Modules) ++ boot(System) ++ flag_calls(System, Modules)
+        ++ [{Fun, From} || {From, Term} <- settings(System),
+                           Fun <- whittle_shake_summary:funs(Term)]
         ++ whittle_shake_source:calls(System, Modules)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
                   ++ [case Missing of
@@ -43,13 +45,17 @@ traps() ->
 %% applications that it needs) serve tools, and are left out.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
 atoms(System) ->
-    lists:append([of_app(App) || App <- whittle_system:apps(System)])
-        ++ lists:append([of_file(Path, File)
-                         || {Path, File} <- lists:sort(maps:to_list(whittle_system:files(System)))])
+    [{Atom, From} || {From, Term} <- settings(System), Atom <- whittle_shake_summary:atoms(Term)]
         ++ [{Atom, root(From)} || {From, Words} <- flag_words(System), Atom <- flag_atoms(Words)]
-        ++ lists:append([named(Args, "the boot script")
-                         || {_, _, Args} <- boot_calls(System)])
+        ++ [{Atom, root("the boot script")}
+            || {_, _, Args} <- boot_calls(System), Atom <- whittle_shake_summary:atoms(Args)]
         ++ whittle_shake_source:atoms(System).
+
+%% @doc Lists the data with a known form in the configuration, and the first elements of the tuples
+%% there.
+-spec uses(whittle_system:system()) -> [whittle_shake_feature:use()].
+uses(System) ->
+    lists:usort([Use || {_, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]).
 
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
@@ -102,24 +108,30 @@ device(Ours, System, Modules) ->
         {ok, #{modules := Here}} <- [whittle_system:app(App, System)], is_map_key(M, Here),
         #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports].
 
+%% The terms that configure the applications, each with its origin.
+settings(System) ->
+    lists:append([of_app(App) || App <- whittle_system:apps(System)])
+        ++ [{root(Path), Terms}
+            || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes)].
+
 of_app(#{name := Name, spec := {application, _, Props}}) ->
-    From = application(Name),
-    lists:append([named(Value, From)
-                  || {Key, Value} <- Props,
-                     lists:member(Key, [mod, env, start_phases])]).
+    [{root(application(Name)), Value} || {Key, Value} <- Props,
+                                          lists:member(Key, [mod, env, start_phases])].
 
 %% A configuration file that is not a term is left out here. Its reader reports the fault later.
-of_file(Path, #{bytes := Bytes}) ->
-    case {filename:basename(Path), filename:extension(Path)} of
-        {_, <<".config">>} -> named(terms(Bytes), Path);
-        {<<"sys.config.src">>, _} -> named(template(Bytes), Path);
-        _ -> []
-    end.
+of_file(_, <<".config">>, Bytes) -> [terms(Bytes)];
+of_file(<<"sys.config.src">>, _, Bytes) -> [template(Bytes)];
+of_file(_, _, _) -> [].
 
-%% Reads the atoms beside the values from the environment, which are inserted as text.
+%% Reads the terms beside the values from the environment, which are inserted as text. If the rest
+%% is no term, only its atoms count.
 template(Bytes) ->
     Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
-    [Atom || {atom, _, Atom} <- whittle_term:tokens(Text)].
+    case whittle_term:parse(Text) of
+        {ok, Terms} -> Terms;
+        {error, _} -> [Atom || {atom, _, Atom} <- whittle_term:tokens(Text)]
+    end.
 
 terms(Bytes) ->
     case whittle_term:parse(Bytes) of
@@ -163,7 +175,5 @@ flag_calls(System, Modules) ->
     [{Mfa, root(From)} || {From, Words} <- flag_words(System), Word <- Words,
                           {Calls, _} <- [in_erlang(Word, Modules)],
                           Mfa <- Calls].
-
-named(Term, From) -> [{Atom, root(From)} || Atom <- whittle_shake_summary:atoms(Term)].
 
 root(Words) -> {root, Words}.

@@ -5,7 +5,7 @@
 %% may become the module or the name of a call elsewhere.
 -module(whittle_shake_summary).
 
--export([module/1, atoms/1, bytes/1]).
+-export([module/1, atoms/1, funs/1, uses/1, bytes/1]).
 
 -export_type([summary/0, func/0, fa/0, site/0, form/0]).
 
@@ -14,7 +14,7 @@
 -type summary() ::
         #{functions := #{fa() => func()},
           exports := [fa()],                % sorted
-          attributes := [atom()],           % in the values of its attributes, sorted
+          attributes := [atom() | mfa()],   % names and funs in its attributes
           %% has on_load or loads a NIF: all functions stay, or none
           whole := boolean()}.
 
@@ -66,7 +66,30 @@ summary(#{module := Module} = Value) ->
 -spec atoms(term()) -> [atom()].
 atoms(Term) -> lists:usort(atoms(Term, [])).
 
+%% @doc Collects the external funs (`fun M:F/A') anywhere in a term, sorted.
+-spec funs(term()) -> [mfa()].
+funs(Term) -> lists:usort(funs(Term, [])).
+
+%% @doc Lists the data with a known form in a term, and the first elements of its tuples.
+-spec uses(term()) -> [{form, form()} | {Tag :: atom()}].
+uses(Term) ->
+    {_, Tags, _} = term(Term, {[], [], []}),
+    [{form, Form} || Form <- lists:usort(form(Term, []))] ++ [{Tag} || Tag <- lists:usort(Tags)].
+
 %% Internal
+
+funs(Fun, Found) when is_function(Fun) ->
+    case erlang:fun_info(Fun, type) of
+        {type, external} -> [mfa(Fun) | Found];
+        {type, local} -> Found
+    end;
+funs([Head | Tail], Found) -> funs(Tail, funs(Head, Found));
+funs(Tuple, Found) when is_tuple(Tuple) -> funs(tuple_to_list(Tuple), Found);
+funs(Map, Found) when is_map(Map) -> funs(maps:to_list(Map), Found);
+funs(_, Found) -> Found.
+
+mfa(Fun) ->
+    list_to_tuple([element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]]).
 
 atoms(Atom, Found) when is_atom(Atom) -> [Atom | Found];
 atoms([Head | Tail], Found) -> atoms(Tail, atoms(Head, Found));
@@ -82,7 +105,8 @@ attributes(Value) ->
                      {ok, Bytes} -> read(whittle_beam:terms(<<"Attr">>, Bytes));
                      error -> []
                  end,
-    atoms([Written || {Name, Written} <- Attributes, not lists:member(Name, Tools)]).
+    Read = [Written || {Name, Written} <- Attributes, not lists:member(Name, Tools)],
+    atoms(Read) ++ funs(Read).
 
 %% Without these names the plan could cut functions that the program calls.
 read({ok, Terms}) -> Terms;
@@ -137,8 +161,7 @@ term(Tuple, Found) when is_tuple(Tuple) -> term(tuple_to_list(Tuple), Found);
 term(#{mfa := {_, _, _}, file := _, line := _}, Found) -> Found;
 term(Map, Found) when is_map(Map) -> term(maps:values(Map), Found);
 term(Fun, {As, Ts, Fs}) when is_function(Fun) ->
-    [M, F, A] = [element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]],
-    {As, Ts, [{M, F, A} | Fs]};
+    {As, Ts, [mfa(Fun) | Fs]};
 term(_, Found) -> Found.
 
 %% Collects the atoms that are keys of maps, anywhere in a term.

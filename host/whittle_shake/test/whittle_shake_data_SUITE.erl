@@ -5,7 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1,
+-export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1, funs/1,
+         addresses_and_names/1,
          modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
          deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
@@ -50,6 +51,44 @@ attributes_by_beam_lib(_) ->
              {"{ok, _, All} = beam_lib:all_chunks(pick()), chunk(All). "
               "chunk(All) -> lists:keyfind(\"Attr\", 1, All)", true},
              {"beam_lib:chunks(pick(), [\"Attribute\", exports])", false}]].
+
+%% `fun M:F/A' in data is a function, like in code.
+funs(_) ->
+    Fun = fun target:live/0,
+    Main = ["-module(a). -export([main/0]). main() -> ok."],
+    [begin
+         System = change(system([{a, Main}, ?TARGET], #{}), Key, Value),
+         ?assert(lists:member({target, live, 0}, hot(System)))
+     end || {Key, Value} <- [{env, [{hooks, [#{f => Fun}]}]}, {mod, {a, Fun}},
+                             {start_phases, [{begins, {1, Fun}}]}]],
+    Config = <<"[{kernel, [{logger, [{filters, log, [{f, {fun target:live/0, x}}]}]}]}].">>,
+    Template = binary:replace(Config, <<"x}">>, <<"\"${LEVEL}\", ${LEVEL}}">>),
+    [?assert(lists:member({target, live, 0},
+                          hot(whittle_system:put_file(Path, #{mode => 8#644, bytes => Bytes},
+                                                      system([{a, Main}, ?TARGET], #{})))))
+     || {Path, Bytes} <- [{<<"releases/1/sys.config">>, Config},
+                          {<<"releases/1/sys.config.src">>, Template}]],
+    ?assert(live([{a, ["-module(a). -export([main/0]). -hook(fun target:live/0). ",
+                       "main() -> a:module_info(attributes)."]}, ?TARGET], #{})),
+    ?assert(live([{a, ["-module(a). -export([main/0]). main() -> binary_to_term(x)."]}, ?TARGET],
+                 #{<<"priv/hooks">> => term_to_binary([Fun])})).
+
+%% An address or a name of a process in the configuration turns its feature on, like in code.
+addresses_and_names(_) ->
+    System = system([{a, ["-module(a). -export([main/0]). main() -> ok."]}], #{}),
+    On = fun(Value) ->
+                 {ok, #{reached := #{on := On}}} =
+                     whittle_shake:plan(change(System, env, [{key, Value}]),
+                                        #{facts => facts(System), unit => functions,
+                                          keep => [{a, main, 0}], missing => crash,
+                                          declared => #{remote => []}}),
+                 lists:sort(maps:keys(On))
+         end,
+    None = On({ip, {127, 0, 0, 1}}),
+    ?assertEqual([inet6], On({ip, {0, 0, 0, 0, 0, 0, 0, 1}}) -- None),
+    ?assertEqual([distribution, global, inet], On({global, name}) -- None),
+    ?assertEqual([distribution, global, inet], On({via, global, name}) -- None),
+    ?assertEqual([], On({via, other, name}) -- None).
 
 %% Only the application's list of modules names this module.
 modules(_) ->
@@ -241,11 +280,19 @@ lists_without_what_is_gone(_) ->
 
 %% Tells whether `live/0' is in, and `dead/0' is not.
 live(Sources, Files) ->
-    System = system(Sources, Files),
+    Hot = hot(system(Sources, Files)),
+    ?assertEqual([], [Mfa || {_, dead, _} = Mfa <- Hot]),
+    [Mfa || {_, live, _} = Mfa <- Hot] =/= [].
+
+hot(System) ->
     Options = #{facts => facts(System), unit => functions, keep => [{a, main, 0}]},
     {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
-    ?assertEqual([], [Mfa || {_, dead, _} = Mfa <- maps:keys(Hot)]),
-    [Mfa || {_, live, _} = Mfa <- maps:keys(Hot)] =/= [].
+    maps:keys(Hot).
+
+%% Sets a key of the application's description.
+change(System, Key, Value) ->
+    {ok, #{spec := {application, a, Keys}} = App} = whittle_system:app(a, System),
+    whittle_system:put_app(App#{spec := {application, a, [{Key, Value} | Keys]}}, System).
 
 system(Sources, Files) ->
     Modules = maps:from_list([{list_to_atom(module(Source)),

@@ -177,7 +177,8 @@ nothing_of_it(_) ->
     ?assertEqual({error, nothing_of_it}, of_system([[calls_of(lists, [{map, 2}])]], [sets])),
     ?assertEqual({error, nothing_of_it}, of_system([], [sets])),
     ?assertEqual("the recording has no function of the program: record it with `whittle trace' "
-                 "from a build without --shake", words(nothing_of_it)).
+                 "from a build without --shake, and end the run with init:stop/0 or SIGTERM, not "
+                 "with halt/1", words(nothing_of_it)).
 
 %% The modules name the other program. An error of another kind stays the same.
 other_program(_) ->

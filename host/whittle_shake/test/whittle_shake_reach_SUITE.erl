@@ -6,6 +6,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
+-export([undefined_functions/1, texts_of_errors/1]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
@@ -35,6 +36,29 @@ funs(_) ->
            "live(X) -> X(1). live2(X) -> X. dead() -> ok."],
           ["-module(b). -export([live/1, live2/1, dead/1]).",
            "live(X) -> X. live2(X) -> X. dead(X) -> X."]).
+
+%% A module may take the calls of all functions that it lacks.
+undefined_functions(_) ->
+    [check(["-module(a). -export([main/0]).", "main() -> ", Call, "."],
+           ["-module(b). -export(['$handle_undefined_function'/2, dead/1]).",
+            "'$handle_undefined_function'(F, As) -> live(F, As). live(F, As) -> {F, As}.",
+            "dead(X) -> X."])
+     || Call <- ["b:hello(1)", "fun b:hello/1"]],
+    check(["-module(a). -export([main/0]).", "main() -> b:live(1)."],
+          ["-module(b). -export(['$handle_undefined_function'/2, live/1]).",
+           "'$handle_undefined_function'(F, As) -> dead(F, As). dead(F, As) -> {F, As}.",
+           "live(X) -> X."]).
+
+%% A function that raises an error with `error_info' names its module's texts.
+texts_of_errors(_) ->
+    check(["-module(a). -export([main/0]).", "main() -> b:live(1)."],
+          ["-module(b). -export([live/1, format_error/2, dead/0]).",
+           "live(X) -> erlang:error(badarg, [X], [{error_info, #{}}]).",
+           "format_error(_, _) -> live2(). live2() -> #{}. dead() -> ok."]),
+    %% A module may have this name, too.
+    check(["-module(a). -export([main/0]).",
+           "main() -> call({error_info, self()}). call({M, X}) -> M:live(X)."],
+          ["-module(error_info). -export([live/1, dead/0]).", "live(X) -> X. dead() -> ok."]).
 
 %% Both the module and the name must be mentioned. `c' is not.
 applied(_) ->

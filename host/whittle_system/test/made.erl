@@ -7,9 +7,12 @@
 %% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
 
-%% @doc Adds a directory for the case to its configuration.
+%% @doc Adds a directory for the case to its configuration. All suites of an application share one
+%% private directory, and two of them may have a case of the same name.
 dir(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    Data = string:trim(proplists:get_value(data_dir, Config), trailing, "/"),
+    Suite = filename:basename(Data, "_data"),
+    Dir = filename:join([proplists:get_value(priv_dir, Config), Suite, atom_to_list(Case)]),
     ok = filelib:ensure_path(Dir),
     [{dir, Dir} | Config].
 

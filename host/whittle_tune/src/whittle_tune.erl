@@ -260,8 +260,10 @@ format_error({call_failed, Name, Reason}) ->
     io_lib:format("the call to ~ts failed (~0tp): look at its log", [Name, Reason]);
 format_error({no_kernel, Name}) ->
     ["the file smaps of ", Name, " cannot be read: run `whittle' as the node's user"];
-format_error({cookie_file, File, Reason}) ->
-    [File, " cannot be read (", file:format_error(Reason), "): correct WHITTLE_COOKIE_FILE"];
+format_error({bad_name, Name}) ->
+    ["`", Name, "' is not the name of a node: use letters, digits, _ and -; @HOST may follow"];
+format_error({bad_cookie, _, _} = Error) -> whittle_tune_cookie:format_error(Error);
+format_error(no_cookie) -> whittle_tune_cookie:format_error(no_cookie);
 format_error({file, File, enospc}) ->
     [File, " cannot be written, because the disk is full: make room; all runs so far are kept"];
 format_error(Error) -> whittle_measure:format_error(Error).

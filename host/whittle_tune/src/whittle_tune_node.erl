@@ -14,16 +14,24 @@
                | {no_answer, string()}
                | {call_failed, string(), term()}
                | {no_kernel, string()}
-               | {cookie_file, file:filename(), file:posix() | badarg | mode}.
+               | {bad_name, string()}
+               | whittle_tune_cookie:error().
 
 -define(CALL_MS, 60_000).
 
-%% @doc Connects to a node and takes its account. The name may lack its host. The cookie is that of
-%% `RELEASE_COOKIE', `ERLANG_COOKIE', the file in `WHITTLE_COOKIE_FILE', or `~/.erlang.cookie', in
-%% this order, as for `PROGRAM --whittle-ping'.
+%% A name without a host gets @ and the name of this machine, of at most 64 characters. An atom has
+%% at most 255.
+-define(MOST_NAME, 255 - 1 - 64).
+
+%% @doc Connects to a node and takes its account. The name may lack its host. {@link
+%% whittle_tune_cookie} finds the cookie.
+%%
+%% This VM must have the flag `-nocookie'. Without it, OTP reads `~/.erlang.cookie', and writes the
+%% file if there is none.
 -spec account(string()) -> {ok, whittle_measure_account:account()} | {error, error()}.
 account(Name) ->
-    whittle_work:steps([fun(_) -> cookie() end,
+    whittle_work:steps([fun(_) -> checked(Name) end,
+                        fun(_) -> whittle_tune_cookie:read() end,
                         fun(Cookie) -> start(Name, Cookie) end,
                         fun(Node) -> connected(Node, Name) end,
                         fun(Node) ->
@@ -32,20 +40,14 @@ account(Name) ->
                                 end
                         end]).
 
-cookie() ->
-    case [Cookie || Variable <- ["RELEASE_COOKIE", "ERLANG_COOKIE"],
-                    Cookie <- [os:getenv(Variable, "")], Cookie =/= ""] of
-        [Cookie | _] -> {ok, {given, list_to_atom(Cookie)}};
-        [] ->
-            case os:getenv("WHITTLE_COOKIE_FILE", "") of
-                "" -> {ok, own};
-                File ->
-                    case file:read_file(File) of
-                        {ok, Text} -> {ok, {given, binary_to_atom(string:trim(Text))}};
-                        {error, Reason} -> {error, {cookie_file, File, Reason}}
-                    end
-            end
-    end.
+%% The name must become an atom, also with the host that full/1 adds.
+checked(Name) when length(Name) =< ?MOST_NAME ->
+    case re:run(Name, "^[A-Za-z0-9_-]+(@[^@\\s\\p{Cc}]+)?$",
+                [unicode, dollar_endonly, {capture, none}]) of
+        match -> ok;
+        nomatch -> {error, {bad_name, Name}}
+    end;
+checked(Name) -> {error, {bad_name, Name}}.
 
 %% This node listens to no other node, and takes its name from the node that it connects to.
 start(Name, Cookie) ->
@@ -66,10 +68,7 @@ start(Name, Cookie) ->
     case Started of
         ok ->
             Node = full(Name),
-            case Cookie of
-                {given, Given} -> true = erlang:set_cookie(Node, Given);
-                own -> ok
-            end,
+            true = erlang:set_cookie(Node, Cookie),
             {ok, Node};
         {error, _} = Error -> Error
     end.

@@ -67,9 +67,10 @@ script(Lines, Directory, Environment, {Fold, Acc}) ->
           {ok, binary()} | {error, {pos_integer(), binary()}}.
 filter(Command, Input, Limit) ->
     %% The script keeps stderr apart. If the command fails, the text of stderr follows the output,
-    %% and its length in ten digits follows the text.
+    %% and its length in ten digits follows the text. When this VM has ended, nobody reads the text,
+    %% and printf must not complain on the terminal.
     Script = "exec 3>&1; words=$( { head -c \"$1\" | " ++ Command ++ " >&3; } 2>&1 ) || {"
-        " status=$?; printf '%s%010d' \"$words\" ${#words}; exit $status; }",
+        " status=$?; printf '%s%010d' \"$words\" ${#words} 2>/dev/null; exit $status; }",
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", Script, "sh", integer_to_list(byte_size(Input))]},
                       {env, [{"LC_ALL", "C"}]},      % counts lengths in bytes

@@ -1,5 +1,5 @@
-%% @doc Tracks temporary directories, half-written outputs, and older outputs that were moved
-%% aside.
+%% @doc Tracks temporary directories, half-written outputs, older outputs that were moved aside, and
+%% directories whose removal has begun.
 %%
 %% Code that creates such a file first registers a function that removes it. It drops the function
 %% when the work is done. If a signal stops the command, {@link undo_all/0} undoes everything that
@@ -12,8 +12,8 @@
 -export([moves/2, in_place/0]).
 -export([make_directory/1, remove_directory/1, remove_tree/1]).
 
-%% @doc Registers how to undo a file that you are about to create. Call this function before you
-%% create the file. The new function replaces an older function for the same path.
+%% @doc Registers how to undo a file that you are about to create, or how to complete a removal.
+%% Call this function before you begin. The new function replaces an older one for the same path.
 -spec begun(file:filename_all(), fun(() -> term())) -> ok.
 begun(Place, Undo) ->
     %% This needs no other process, because the process that stops the command must see the list
