@@ -70,8 +70,8 @@ parts(Size, {Raw, Stream, Alone}, Files, Archive) ->
                                   {<<"kernel">>, Stream - Alone, Raw - Archive} | Shares]
             ++ [{<<"names and padding of the archive">>, Rest, Archive - Total}]].
 
-%% The flags are those of Linux's own link. A processor's code ends with its size before compression,
-%% as the code that decompresses expects it.
+%% The flags are those of Linux's own link. The stream ends with the number of bytes before
+%% compression, as the code that decompresses expects it.
 lines(Cross) ->
     Ld = Cross ++ "ld -z noexecstack --no-warn-rwx-segments --no-undefined -X",
     Xz = "xz --check=crc32 --armthumb --lzma2=preset=9e,dict=32MiB -c ",

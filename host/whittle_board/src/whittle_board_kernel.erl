@@ -93,7 +93,8 @@ recipe(#{arch := Arch, cross := Cross}) ->
                "  case $line in",
                "    '#'*) name=${line#'# '}; name=${name%' is not set'}",
                "      if grep -q \"^$name=\" .config; then",
-               "        echo \"error: Linux turns on $name, which the lists turn off\"; exit 1; fi;;",
+               "        echo \"error: Linux turns on $name, which the lists turn off\"; exit 1;"
+               " fi;;",
                "    *) grep -qxF \"$line\" .config ||",
                "      { echo \"error: Linux drops $line: it depends on an option that is off\";",
                "        exit 1; };;",

@@ -1,8 +1,8 @@
 %% @hidden Writes and reads the label at the end of an image: its board, its program and its parts.
 %%
-%% A boot loader ignores the bytes after a kernel. The label is lines `KEY VALUE', then the number of
-%% bytes of these lines as 32 bits, then a mark. Its line `sha256' is the digest of all bytes before
-%% the label. This module is pure.
+%% A boot loader ignores the bytes after a kernel. The label is lines `KEY VALUE', then the number
+%% of bytes of these lines as 32 bits, then a mark. Its line `sha256' is the digest of all bytes
+%% before the label. This module is pure.
 -module(whittle_board_label).
 
 -export([add/2, read/1, is_image/1]).
@@ -17,7 +17,7 @@
 
 -type error() :: no_label | damaged.
 
--define(MARK, "whittle image 1\n").
+-define(MARK, "Whittle image 1\n").
 %% The largest label. A label has about 400 bytes.
 -define(MOST, 65536).
 

@@ -48,8 +48,8 @@ mistakes_in_a_board(Config) ->
              {replaced(cross, "arm; rm -", Good), "the value of cross must be a word"},
              {replaced(cmdline, "a\"b", Good), "the value of cmdline must be a string without"},
              {replaced(emulator, [], Good), "the value of emulator must be a list of words"},
-             {replaced(kernel, [{base, [{"MMU", y}]}], Good), "the value of kernel must be"},
-             {replaced(kernel, [{base, [{"M\nU", y, "x"}]}], Good), "the value of kernel must be"}]].
+             {replaced(kernel, [{base, [{"MMU", y}]}], Good), "the value of kernel must"},
+             {replaced(kernel, [{base, [{"M\nU", y, "x"}]}], Good), "the value of kernel must"}]].
 
 replaced(Key, Value, Terms) -> lists:keystore(Key, 1, Terms, {Key, Value}).
 
@@ -91,7 +91,8 @@ target(_) ->
 variables(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
     Check = fun(Lines) -> whittle_board:check(Board, #{target => any, env => Lines}) end,
-    [?assertEqual(ok, Check([Line])) || Line <- ["A=", "A=b=c", "_x1=\x{e4} b", "WHITTLE_END=halt"]],
+    [?assertEqual(ok, Check([Line]))
+     || Line <- ["A=", "A=b=c", "_x1=\x{e4} b", "WHITTLE_END=halt"]],
     [begin
          {error, Reason} = Check(Lines),
          said(Reason, Text)
@@ -148,9 +149,9 @@ words() -> #{board => <<"qemu-arm">>, target => <<"armv7">>, name => <<"n">>, ve
 hostile_label(_) ->
     made:holds(1000, {proper_types:binary(), proper_types:integer(0, 16#ffffffff)},
                fun({Bytes, Size}) ->
-                       Ends = [<<>>, <<"whittle image 1\n">>,
-                               <<Size:32, "whittle image 1\n">>,
-                               <<(byte_size(Bytes)):32, "whittle image 1\n">>],
+                       Ends = [<<>>, <<"Whittle image 1\n">>,
+                               <<Size:32, "Whittle image 1\n">>,
+                               <<(byte_size(Bytes)):32, "Whittle image 1\n">>],
                        lists:all(fun(End) ->
                                          {error, _} = whittle_board_label:read(<<Bytes/binary,
                                                                                  End/binary>>),
