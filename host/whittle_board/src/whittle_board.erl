@@ -64,8 +64,8 @@ check(#{name := Name, target := Target}, #{target := Given, env := Lines}) ->
         false -> {error, {other_target, #{board => Name, target => Target, given => Given}}}
     end.
 
-%% @doc Checks that an image can be written to a path, as far as this is possible without writing. An
-%% existing file must be an image.
+%% @doc Checks that an image can be written to a path, as far as this is possible without writing.
+%% An existing file must be an image.
 -spec check_output(file:filename()) -> ok | {error, error()}.
 check_output(Out) ->
     case whittle_pack:check_beside(Out) of
@@ -190,8 +190,8 @@ format_error({damaged_image, File}) ->
 format_error({not_ours, File}) ->
     [File, " exists and is no image of a board: name another file with -o"];
 format_error({no_emulator, #{board := Name, program := Program}}) ->
-    ["the emulator ", Program, " of the board ", Name, " is not on the PATH: install it (tools/setup"
-     " board)"];
+    ["the emulator ", Program, " of the board ", Name, " is not on the PATH: install it"
+     " (tools/setup board)"];
 format_error({runtime, Reason}) -> whittle_runtime:format_error(Reason);
 format_error({pack, Reason}) -> whittle_pack:format_error(Reason).
 

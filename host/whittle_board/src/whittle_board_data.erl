@@ -46,7 +46,7 @@ all() ->
 -spec load(string()) -> {ok, board()} | {error, error()}.
 load(Name) ->
     case lists:member($/, Name) of
-        true -> read(Name);
+        true -> with_target(Name, read(Name));
         false ->
             Boards = all(),
             case [Board || #{name := N} = Board <- Boards, N =:= Name] of
@@ -55,6 +55,14 @@ load(Name) ->
                                                 known => [N || #{name := N} <- Boards]}}}
             end
     end.
+
+with_target(File, {ok, #{target := Target}} = Read) ->
+    Known = [Name || #{name := Name} <- whittle_runtime:targets()],
+    case lists:member(Target, Known) of
+        true -> Read;
+        false -> bad(File, ["the value of target must be one of ", lists:join(", ", Known)])
+    end;
+with_target(_, Error) -> Error.
 
 %% @doc Returns the options of a board's kernel for the given features, each once. The board's own
 %% value of an option counts.
@@ -101,7 +109,7 @@ keys() -> [Key || {Key, _, _} <- values()].
 
 values() ->
     [{summary, "a string", fun is_text/1},
-     {target, one_of(targets()), fun(Value) -> lists:member(Value, targets()) end},
+     {target, "a word", fun is_word/1},
      {tested, "a string", fun is_text/1},
      {arch, "a word", fun is_word/1},
      {cross, "a word", fun is_word/1},
@@ -114,10 +122,6 @@ values() ->
      {emulator, "a list of words that begins with a program",
       fun(Value) -> is_texts(Value) andalso Value =/= [] end},
      {kernel, "a list of {base | serial | gpio, [{Option, y | n, Reason}]}", fun is_kernel/1}].
-
-targets() -> [Name || #{name := Name} <- whittle_runtime:targets()].
-
-one_of(Names) -> ["one of ", lists:join(", ", Names)].
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
