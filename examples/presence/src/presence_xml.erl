@@ -192,9 +192,9 @@ complete(Element, [{Name, Attributes, Children} | Open]) ->
 
 element(<<"<", Bytes/binary>>) ->
     {Name, Rest} = name(Bytes, 0),
-    attributes(Rest, binary:copy(Name), []).
+    attribute_list(Rest, binary:copy(Name), []).
 
-attributes(Bytes, Name, Attributes) ->
+attribute_list(Bytes, Name, Attributes) ->
     case {blank(Bytes), Bytes} of
         {<<"/>">>, _} -> {empty, {Name, lists:reverse(Attributes), []}};
         {<<">">>, _} -> {open, {Name, lists:reverse(Attributes), []}};
@@ -215,7 +215,7 @@ attribute(Bytes, Name, Attributes) ->
                         [Value, Last] ->
                             _ = [throw(not_well_formed)
                                  || binary:match(Value, <<"<">>) =/= nomatch],
-                            attributes(Last, Name,
+                            attribute_list(Last, Name,
                                        [{binary:copy(Key), unescaped(Value)} | Attributes]);
                         [_] -> throw(not_well_formed)
                     end;
