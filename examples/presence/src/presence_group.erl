@@ -19,7 +19,7 @@
 -type socket() :: gen_tcp:socket() | ssl:sslsocket().
 
 -record(state, {index :: presence_groups:index(),
-                clients = #{} :: #{socket() => {module(), Protocol :: term()}},
+                clients = #{} :: #{socket() => {module(), Protocol :: term()} | closing},
                 %% The time by which a client has to log in, or to close. Most clients have none.
                 deadlines = #{} :: #{socket() => integer()},
                 ticking = false :: boolean(),
@@ -72,6 +72,8 @@ message({online, Socket}, State) -> step(Socket, news, online, State);
 message({undeliverable, Socket, Message, Why}, State) ->
     step(Socket, news, {undeliverable, Message, Why}, State);
 message({take, Socket, Module, Options}, State) -> take(Socket, Module, Options, State);
+message({Tag, Socket}, State) when Tag =:= tcp_passive; Tag =:= ssl_passive ->
+    go_on(Socket, State);
 message({Tag, Socket}, State) when Tag =:= tcp_closed; Tag =:= ssl_closed ->
     gone(Socket, client, State);
 message({Tag, Socket, _}, State) when Tag =:= tcp_error; Tag =:= ssl_error ->
@@ -90,13 +92,25 @@ take(Socket, Module, Options, #state{clients = Clients} = State) ->
                      State#state{clients = Clients#{Socket => Client}}),
     case State of
         #state{draining = true} -> step(Socket, news, shutdown, Taken);
-        _ -> activate(Socket, login, Taken)
+        _ -> activate(Socket, Taken)
     end.
 
-activate(Socket, How, State) ->
-    case presence_socket:activate(Socket, How) of
+activate(Socket, State) ->
+    case presence_socket:activate(Socket) of
         ok -> State;
         {error, _} -> gone(Socket, client, State)
+    end.
+
+%% The client may send more, unless it waits for its login.
+go_on(Socket, #state{clients = Clients} = State) ->
+    case Clients of
+        #{Socket := closing} -> activate(Socket, State);
+        #{Socket := {Module, Protocol}} ->
+            case {Module:user(Protocol), State} of
+                {User, #state{deadlines = #{Socket := _}}} when User =/= none -> State;
+                _ -> activate(Socket, State)
+            end;
+        _ -> State
     end.
 
 deadline(Socket, After, #state{deadlines = Deadlines} = State) ->
@@ -115,7 +129,7 @@ tick(#state{deadlines = Deadlines} = State) ->
 
 late(Socket, #state{clients = Clients} = State) ->
     case Clients of
-        #{Socket := {_, closing}} -> gone(Socket, server, State);
+        #{Socket := closing} -> gone(Socket, server, State);
         _ -> step(Socket, news, timeout, State)
     end.
 
@@ -133,7 +147,7 @@ gone(Socket, Reason, #state{index = Index, clients = Clients, deadlines = Deadli
         _ -> State
     end.
 
-logout(_, {_, closing}, _) -> ok;
+logout(_, closing, _) -> ok;
 logout(Socket, {Module, Protocol}, #state{index = Index}) ->
     case Module:user(Protocol) of
         none -> ok;
@@ -145,14 +159,14 @@ logout(Socket, {Module, Protocol}, #state{index = Index}) ->
 %% Gives bytes or news to the protocol of a connection, and carries out its actions.
 step(Socket, How, What, #state{clients = Clients} = State) ->
     case Clients of
-        #{Socket := {_, closing}} when How =:= data -> activate(Socket, stay, State);
-        #{Socket := {_, closing}} -> State;
         #{Socket := {Module, Protocol}} ->
             try
                 {Actions, Next} = Module:How(What, Protocol),
-                {Result, After} = actions(Actions, [], Socket, Module, Next,
-                                          {Module:user(Protocol), State}),
-                resumed(Result, Socket, How, What, After)
+                Before = {Module:user(Protocol), State},
+                case actions(Actions, [], Socket, Module, Next, Before) of
+                    {go_on, After} when How =:= news, What =:= online -> logged_in(Socket, After);
+                    {_, After} -> After
+                end
             catch Class:Reason:Stack ->
                     logger:error("a connection ended: ~0tP", [{Class, Reason, Stack}, 40]),
                     gone(Socket, crash, State)
@@ -160,15 +174,12 @@ step(Socket, How, What, #state{clients = Clients} = State) ->
         _ -> State
     end.
 
-%% The client may send again.
-resumed(go_on, Socket, data, _, State) -> activate(Socket, stay, State);
-resumed(go_on, Socket, news, online, #state{deadlines = Deadlines} = State) ->
+logged_in(Socket, #state{deadlines = Deadlines} = State) ->
     ok = presence_counts:login(ok),
-    activate(Socket, idle, State#state{deadlines = maps:remove(Socket, Deadlines)});
-resumed(_, _, _, _, State) -> State.
+    activate(Socket, State#state{deadlines = maps:remove(Socket, Deadlines)}).
 
 %% Carries out actions. Out has bytes for one common write. User was logged in before the actions.
-%% The result is `stop' if the client has to wait, or has no connection any more.
+%% The result is `stop' if the login is not decided yet, or if the connection ends.
 actions([{send, Bytes} | Actions], Out, Socket, Module, Protocol, Before) ->
     actions(Actions, [Out, Bytes], Socket, Module, Protocol, Before);
 actions(Actions, [_ | _] = Out, Socket, Module, Protocol, {_, State} = Before) ->
@@ -201,11 +212,12 @@ actions([starttls], [], Socket, Module, _, {_, #state{index = Index, clients = C
     ok = presence_tls:upgrade(Socket, Module),
     {stop, State#state{clients = maps:remove(Socket, Clients),
                        deadlines = maps:remove(Socket, Deadlines)}};
-actions([close], [], Socket, Module, _, {User, #state{index = Index} = State}) ->
+actions([close], [], Socket, _, _, {User, #state{index = Index} = State}) ->
     _ = [ok = presence_directory:logout(User, Index, Socket) || User =/= none],
-    Closing = deadline(Socket, ?CLOSING, put_client(Socket, Module, closing, State)),
+    #state{clients = Clients} = State,
+    Closing = deadline(Socket, ?CLOSING, State#state{clients = Clients#{Socket := closing}}),
     {stop, case presence_socket:finish(Socket) of
-               ok -> activate(Socket, stay, Closing);
+               ok -> activate(Socket, Closing);
                {error, _} -> gone(Socket, server, Closing)
            end}.
 

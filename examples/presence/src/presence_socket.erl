@@ -2,18 +2,19 @@
 %% @hidden
 -module(presence_socket).
 
--export([options/0, send/2, activate/2, give/2, finish/1, close/1]).
+-export([options/0, send/2, activate/1, give/2, finish/1, close/1]).
 
-%% An idle connection holds a buffer of this size, because the VM allocates it before bytes arrive.
-%% bench/load/README.md has the figures.
--define(IDLE_BUFFER, 64).
-%% A client that logs in sends more.
--define(LOGIN_BUFFER, 1024).
+%% The VM allocates a connection's buffer before bytes arrive, so an idle connection holds one
+%% (bench/load/README.md). A larger buffer for the login only would not help: the VM keeps released
+%% buffers, and takes one of these for an idle connection.
+-define(BUFFER, 64).
+%% So many buffers may arrive before the group asks for more. Asking costs as much as a buffer.
+-define(READS, 16).
 
 %% @doc Returns the options of a listening socket that its connections inherit.
 -spec options() -> [gen_tcp:option()].
 options() ->
-    [binary, {active, false}, {packet, raw}, {buffer, ?LOGIN_BUFFER}, {nodelay, true},
+    [binary, {active, false}, {packet, raw}, {buffer, ?BUFFER}, {nodelay, true},
      {keepalive, true}, {send_timeout, presence_config:get(send_timeout)},
      {send_timeout_close, true}].
 
@@ -23,12 +24,11 @@ options() ->
 send(Socket, Bytes) when is_port(Socket) -> gen_tcp:send(Socket, Bytes);
 send(Socket, Bytes) -> ssl:send(Socket, Bytes).
 
-%% @doc Asks for the next bytes: of a client that logs in, or of one that is mostly idle.
--spec activate(presence_group:socket(), login | idle | stay) -> ok | {error, term()}.
-activate(Socket, idle) when is_port(Socket) ->
-    inet:setopts(Socket, [{buffer, ?IDLE_BUFFER}, {active, once}]);
-activate(Socket, _) when is_port(Socket) -> inet:setopts(Socket, [{active, once}]);
-activate(Socket, _) -> ssl:setopts(Socket, [{active, once}]).
+%% @doc Asks for the next bytes. When some have arrived, the owner gets `{tcp_passive, Socket}' or
+%% `{ssl_passive, Socket}', and nothing more until it asks again.
+-spec activate(presence_group:socket()) -> ok | {error, term()}.
+activate(Socket) when is_port(Socket) -> inet:setopts(Socket, [{active, ?READS}]);
+activate(Socket) -> ssl:setopts(Socket, [{active, ?READS}]).
 
 %% @doc Makes another process the owner of a socket.
 -spec give(presence_group:socket(), pid()) -> ok | {error, term()}.
