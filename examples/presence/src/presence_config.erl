@@ -28,7 +28,7 @@
          {secret, text, none}, {users, file, none}, {plain, plain, loopback},
          {certificate, file, none}, {key, file, none}, {nodes, nodes, []},
          {retry, positive, 1000}, {limit, limit, auto}, {memory, limit, auto},
-         {memory_high, percent, 94}, {group, positive, 32}, {waiting, positive, 1000},
+         {memory_high, percent, 96}, {group, positive, 32}, {waiting, positive, 1000},
          {router_limit, positive, 10000}, {largest, positive, 10000},
          {login_timeout, positive, 30000}, {send_timeout, positive, 200},
          {drain_timeout, positive, 10000}]).

@@ -39,7 +39,7 @@ source(Bytes) -> {rss, Bytes}.
 cgroup(Text) ->
     lists:append(
       [case binary:split(Line, <<":">>, [global]) of
-           [_, <<>>, Path] -> dirs(v2, "/sys/fs/cgroup", Path);
+           [<<"0">>, <<>>, Path] -> dirs(v2, "/sys/fs/cgroup", Path);
            [_, Controllers, Path] ->
                case lists:member(<<"memory">>, binary:split(Controllers, <<",">>, [global])) of
                    true -> dirs(v1, "/sys/fs/cgroup/memory", Path);

@@ -90,9 +90,18 @@ escaped(Byte) -> Byte.
 
 %% Internal functions: pieces. A piece is a tag, a text before a tag, or a CDATA section.
 
-pieces(<<>>, _, root, 0, _, Events) -> {ok, lists:reverse(Events), root};
-pieces(<<>>, _, [], _, _, Events) -> {ok, lists:reverse(Events), stanzas};
+pieces(Bytes, Search, Open, 0, Largest, Events) when Open =:= root; Open =:= [] ->
+    %% Clients send blanks between stanzas to keep a connection alive.
+    case blank(Bytes) of
+        <<>> when Open =:= root -> {ok, lists:reverse(Events), root};
+        <<>> -> {ok, lists:reverse(Events), stanzas};
+        <<"<", _/binary>> = Tag -> next(Tag, Search, Open, 0, Largest, Events);
+        _ -> throw(not_well_formed)
+    end;
 pieces(Bytes, Search, Open, Read, Largest, Events) ->
+    next(Bytes, Search, Open, Read, Largest, Events).
+
+next(Bytes, Search, Open, Read, Largest, Events) ->
     case piece(Bytes, Search, Open) of
         {more, Next} ->
             _ = [throw(policy_violation) || Read + byte_size(Bytes) > Largest],
@@ -104,7 +113,7 @@ pieces(Bytes, Search, Open, Read, Largest, Events) ->
             <<Piece:End/binary, Rest/binary>> = Bytes,
             case taken(Kind, Piece, Open) of
                 {Event, Now} -> pieces(Rest, {0, none}, Now, 0, Largest, [Event | Events]);
-                [] -> pieces(Rest, {0, none}, [], 0, Largest, Events);
+                root -> pieces(Rest, {0, none}, root, 0, Largest, Events);
                 Now -> pieces(Rest, {0, none}, Now, Read + End, Largest, Events)
             end
     end.
@@ -152,12 +161,6 @@ tag(Bytes, At, Quote) ->
 
 %% The open elements after a piece, with the event that it completes
 taken(declaration, _, root) -> root;
-taken(text, Text, Open) when Open =:= root; Open =:= [] ->
-    %% Clients send blanks to keep a connection alive.
-    case blank(Text) of
-        <<>> -> Open;
-        _ -> throw(not_well_formed)
-    end;
 taken(text, Text, [{Name, Attributes, Children} | Open]) ->
     [{Name, Attributes, [unescaped(Text) | Children]} | Open];
 taken(cdata, Piece, [{Name, Attributes, Children} | Open]) ->

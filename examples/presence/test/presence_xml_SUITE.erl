@@ -26,7 +26,8 @@ stream(_) ->
                   {stanza, {<<"message">>, [], [{<<"body">>, [], [<<"hi">>]}]}}], Events),
     %% Between two stanzas the state takes no memory of its own.
     ?assertEqual(0, erts_debug:flat_size(State)),
-    ?assertMatch({ok, [closed], _}, feed(<<"</stream:stream>">>, State)).
+    ?assertMatch({ok, [closed], _}, feed(<<"</stream:stream>">>, State)),
+    ?assertEqual({ok, [], State}, feed(binary:copy(<<" \n">>, ?LARGEST), State)).
 
 entities(_) ->
     ?assertEqual(<<"<&>\"'", 16#20ac/utf8, "A">>,
@@ -71,7 +72,7 @@ bounds(_) ->
 
 %% The pieces in which bytes arrive make no difference.
 any_pieces(_) ->
-    holds(?FORALL({Elements, Cuts}, {list(element(3)), list(range(1, 7))},
+    holds(?FORALL({Elements, Cuts}, {few(element(2)), list(range(1, 7))},
                   begin
                       Bytes = iolist_to_binary(["<s>", [xml(E) || E <- Elements], "</s>"]),
                       {ok, Whole, _} = presence_xml:feed(Bytes, 1_000_000, new()),
@@ -126,17 +127,24 @@ linear(_) ->
 
 %% Generators
 
+element(0) -> ?LET({Name, Attributes}, {name(), attribute_list()}, {Name, Attributes, []});
 element(Depth) ->
     ?LET({Name, Attributes, Children},
-         {name(), list({name(), value()}),
-          case Depth of 0 -> []; _ -> list(oneof([value(), ?LAZY(element(Depth - 1))])) end},
-         {Name, lists:ukeysort(1, lists:sublist(Attributes, 5)), Children}).
+         {name(), attribute_list(), few(oneof([value(), ?LAZY(element(Depth - 1))]))},
+         {Name, Attributes, Children}).
 
-name() -> ?LET({First, Rest}, {range($a, $z), list(oneof([range($a, $z), $:, $-, $1]))},
-               list_to_binary([First | lists:sublist(Rest, 8)])).
+attribute_list() -> ?LET(Attributes, few({name(), value()}), lists:ukeysort(1, Attributes)).
 
-value() -> ?LET(Text, list(union([char_of_xml(), $<, $&, $', $"])),
-                unicode:characters_to_binary(Text)).
+few(Type) -> ?LET(N, range(0, 3), vector(N, Type)).
+
+name() ->
+    ?LET({First, N}, {range($a, $z), range(0, 5)},
+         ?LET(Rest, vector(N, oneof([range($a, $z), $:, $-, $1])), list_to_binary([First | Rest]))).
+
+value() ->
+    ?LET(N, range(0, 10),
+         ?LET(Text, vector(N, union([char_of_xml(), $<, $&, $', $"])),
+              unicode:characters_to_binary(Text))).
 
 char_of_xml() -> union([range($\s, $~), 16#e4, 16#20ac, 16#1f600, $\n, $\t]).
 
