@@ -7,9 +7,7 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([xmpp/1, lines/1, two_nodes/1, scram/1, refused/1, drained/1, wrong_setting/1]).
 
-%% The users of a run come at once, and have so many seconds. This is enough on a busy machine.
 -define(USERS, 40).
--define(SECONDS, 10).
 -define(COOKIE, "load_presence").
 
 suite() -> [{timetrap, {minutes, 10}}].
@@ -41,7 +39,8 @@ lines(Config) ->
 two_nodes(Config) ->
     Epmd = running:free_port(),
     Names = ["one@localhost", "two@localhost"],
-    Shared = [{"PRESENCE_REUSEPORT", "true"}, {"PRESENCE_NODES", lists:append(lists:join(",", Names))},
+    Shared = [{"PRESENCE_REUSEPORT", "true"},
+              {"PRESENCE_NODES", lists:append(lists:join(",", Names))},
               {"RELEASE_DISTRIBUTION", "sname"}, {"RELEASE_COOKIE", ?COOKIE},
               {"ERL_EPMD_PORT", integer_to_list(Epmd)},
               {"ERL_FLAGS", "-connect_all false -kernel prevent_overlapping_partitions false "
@@ -114,7 +113,7 @@ started(Env, Config) ->
                            #{env => lists:ukeysort(1, Env ++ Given)}),
     {match, Ports} = re:run(running:line(Server), "([a-z]+) on port ([0-9]+)",
                             [global, {capture, all_but_first, list}]),
-    Named = #{list_to_atom(Name) => list_to_integer(Port) || [Name, Port] <- Ports},
+    Named = maps:from_list([{list_to_atom(Name), list_to_integer(Port)} || [Name, Port] <- Ports]),
     put({?MODULE, Server}, maps:get(metrics, Named)),
     {Server, Named}.
 
@@ -141,33 +140,9 @@ talking(File, Port, Config) ->
     ?assert(Talkers > 0),
     ?assertEqual(3 * Talkers, Delivered).
 
-%% Runs a shipped scenario with fewer users and shorter waits. Each loop has three rounds.
 load(Name, Port, More, Config) ->
-    {ok, Terms} = file:consult(filename:join(running:example("presence"), Name)),
     File = filename:join(proplists:get_value(dir, Config), Name),
-    ok = file:write_file(File, [io_lib:format("~tp.~n", [scaled(Term, Port)])
-                                || Term <- Terms ++ More]),
+    ok = short_load:write(filename:join(running:example("presence"), Name), File,
+                          #{port => Port, users => ?USERS, soak => "10 s"}, More),
     {0, Output} = running:whittle(["load", File, "--json"]),
     jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])), [return_maps]).
-
-scaled({target, Target}, Port) ->
-    {target, re:replace(Target, "[0-9]+$", integer_to_list(Port), [{return, list}])};
-scaled({phases, _}, _) ->
-    {phases, [{burst, ?USERS}, {soak, integer_to_list(?SECONDS) ++ " s"}]};
-scaled({users, Classes}, _) ->
-    {users, [{Class, Weight, lists:append([step(Step) || Step <- Steps])}
-             || {Class, Weight, Steps} <- Classes]};
-scaled({thresholds, _}, _) -> {thresholds, ["errors < 1000"]};
-scaled(Term, _) -> Term.
-
-step({forever, Steps}) -> [{repeat, 3, lists:append([step(Step) || Step <- Steps])}, stay];
-step({wait, exponential, _}) -> [{wait, "200 ms"}];
-step({wait, _}) -> [{wait, "3 s"}];
-step({as, Name, Step}) -> [{as, Name, hd(step(Step))}];
-step(Step) when is_tuple(Step) ->
-    [list_to_tuple([case is_list(Word) of
-                        true -> re:replace(Word, "random:[0-9]+",
-                                           "random:" ++ integer_to_list(?USERS), [{return, list}]);
-                        false -> Word
-                    end || Word <- tuple_to_list(Step)])];
-step(Step) -> [Step].

@@ -47,8 +47,8 @@ login(Result) -> inc(presence_logins_total, [Result]).
 -spec message(here | elsewhere | absent | busy) -> ok.
 message(Result) -> inc(presence_messages_total, [Result]).
 
-%% @doc Counts the end of a connection: by the client, by the server, by an error, because the client
-%% did not read, or by a crash.
+%% @doc Counts the end of a connection: by the client, by the server, by an error, because the
+%% client did not read, or by a crash.
 -spec ended(client | server | error | slow | crash) -> ok.
 ended(Reason) -> inc(presence_ended_total, [Reason]).
 

@@ -1,8 +1,10 @@
 %% @doc Decides whether a new connection may come in.
 %%
-%% A connection is admitted up to a limit of connections, as long as memory is left. Beyond that it
-%% is refused: it gets an answer, and ends. Some descriptors are kept for such answers. When they are
-%% in use too, the acceptors close new connections at once.
+%% A connection is admitted up to a limit of connections, as long as memory is left, and as long as
+%% not too many others are still logging in: if the processor is too slow for all, some logins
+%% succeed in time, and the others fail at once. A connection that is not admitted is refused: it
+%% gets an answer, and ends. Some descriptors are kept for such answers. When they are in use too,
+%% the acceptors close new connections at once.
 %%
 %% The limit follows from descriptors, ports and processes, unless the setting `limit' is lower. The
 %% memory is that of the control group, of the machine, or of this VM (presence_memory).
@@ -39,7 +41,7 @@ start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 %% @doc Counts a connection. With `none' it does not count, and has to end at once.
 -spec enter() -> presence_protocol:admission() | none.
 enter() ->
-    {Ref, Soft, Hard} = persistent_term:get(?MODULE),
+    {Ref, Soft, Hard, Logins} = persistent_term:get(?MODULE),
     _ = case atomics:add_get(Ref, ?COUNT, 1) rem ?EVERY of
             0 -> look();
             _ -> ok
@@ -49,10 +51,11 @@ enter() ->
             ok = atomics:sub(Ref, ?OPEN, 1),
             none;
         Open when Open > Soft -> refused;
-        _ ->
-            case atomics:get(Ref, ?FULL) of
-                0 -> admitted;
-                1 -> refused
+        Open ->
+            case atomics:get(Ref, ?FULL) =:= 0
+                andalso Open - presence_directory:users() =< Logins of
+                true -> admitted;
+                false -> refused
             end
     end.
 
@@ -65,30 +68,30 @@ look() ->
 %% @doc Counts the end of connections.
 -spec leave(non_neg_integer()) -> ok.
 leave(N) ->
-    {Ref, _, _} = persistent_term:get(?MODULE),
+    {Ref, _, _, _} = persistent_term:get(?MODULE),
     atomics:sub(Ref, ?OPEN, N).
 
 %% @doc Returns the number of open connections.
 -spec connections() -> non_neg_integer().
 connections() ->
-    {Ref, _, _} = persistent_term:get(?MODULE),
+    {Ref, _, _, _} = persistent_term:get(?MODULE),
     max(0, atomics:get(Ref, ?OPEN)).
 
 %% @doc Returns the number of connections from which new ones are refused.
 -spec limit() -> non_neg_integer().
 limit() ->
-    {_, Soft, _} = persistent_term:get(?MODULE),
+    {_, Soft, _, _} = persistent_term:get(?MODULE),
     Soft.
 
 %% @private A restart of this process must not forget the open connections.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     Ref = case persistent_term:get(?MODULE, none) of
-              {Before, _, _} -> Before;
+              {Before, _, _, _} -> Before;
               none -> atomics:new(?COUNT, [])
           end,
     {Soft, Hard} = bounds(),
-    ok = persistent_term:put(?MODULE, {Ref, Soft, Hard}),
+    ok = persistent_term:put(?MODULE, {Ref, Soft, Hard, presence_config:get(logins)}),
     Source = presence_memory:source(presence_config:get(memory)),
     High = presence_config:get(memory_high),
     _ = erlang:send_after(?EVERY_MS, self(), look),
@@ -133,7 +136,7 @@ handle_info(look, State) ->
 handle_info(_, State) -> {noreply, State}.
 
 looked(#state{source = Source, high = High, low = Low} = State) ->
-    {Ref, _, _} = persistent_term:get(?MODULE),
+    {Ref, _, _, _} = persistent_term:get(?MODULE),
     case {presence_memory:used(Source), atomics:get(Ref, ?FULL)} of
         {unknown, _} -> ok;
         {{ok, Used}, 0} ->

@@ -91,7 +91,8 @@ used(none) -> unknown.
 
 machine() ->
     case file:read_file("/proc/meminfo") of
-        {ok, Text} -> {1024 * field(Text, <<"MemTotal:">>), 1024 * field(Text, <<"MemAvailable:">>)};
+        {ok, Text} ->
+            {1024 * field(Text, <<"MemTotal:">>), 1024 * field(Text, <<"MemAvailable:">>)};
         {error, _} -> none
     end.
 

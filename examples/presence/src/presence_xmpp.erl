@@ -1,8 +1,8 @@
-%% @doc Speaks XMPP with a client: streams, STARTTLS, SASL, resource binding, roster, presence, pings
-%% and messages (RFC 6120, RFC 6121, XEP-0199).
+%% @doc Speaks XMPP with a client: streams, STARTTLS, SASL, resource binding, roster, presence,
+%% pings and messages (RFC 6120, RFC 6121, XEP-0199).
 %%
-%% It is a subset. A user has one session, whose resource the server chooses. Rosters are empty, so a
-%% presence goes only to the user itself. The server passes on the text of a message, and nothing
+%% It is a subset. A user has one session, whose resource the server chooses. Rosters are empty, so
+%% a presence goes only to the user itself. The server passes on the text of a message, and nothing
 %% else of it. It does not keep messages for absent users. Prefixes must be the usual ones
 %% (`stream:'). This module is pure, except that SCRAM draws a random nonce.
 %% @hidden

@@ -3,14 +3,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([messages/1, one_session/1, limit/1, memory/1, slow_client/1, group_killed/1,
-         login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1, drained/1, ring/1]).
+-export([messages/1, one_session/1, limit/1, logins/1, memory/1, slow_client/1,
+         group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1, drained/1, ring/1]).
 
 -define(HEADER, "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
                 "xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
-    [messages, one_session, limit, memory, slow_client, group_killed, login_timeout, garbage,
+    [messages, one_session, limit, logins, memory, slow_client, group_killed, login_timeout, garbage,
      encrypted, port_in_use, metrics, drained, ring].
 
 init_per_testcase(Case, Config) ->
@@ -22,6 +22,7 @@ init_per_testcase(Case, Config) ->
     [{started, Started} | Config].
 
 settings(limit, _) -> [{limit, 2}];
+settings(logins, _) -> [{logins, 1}];
 %% Any VM has more than one byte in use.
 settings(memory, _) -> [{memory, 1}];
 settings(login_timeout, _) -> [{login_timeout, 1}];
@@ -88,6 +89,20 @@ admitted(Name) ->
             ok = gen_tcp:close(Socket),
             admitted(Name)
     end.
+
+%% While one client logs in, another one is refused.
+logins(_) ->
+    Ann = connect(lines),
+    ok = gen_tcp:send(Ann, "ping\n"),
+    ?assertEqual(<<"pong\n">>, line(Ann)),
+    Bob = connect(lines),
+    ok = gen_tcp:send(Bob, "login bob secret\n"),
+    ?assertEqual(<<"error busy: try again later\n">>, line(Bob)),
+    ok = gen_tcp:close(Bob),
+    ok = gen_tcp:send(Ann, "login ann secret\n"),
+    ?assertEqual(<<"welcome ann\n">>, line(Ann)),
+    _ = admitted("bob"),
+    ok.
 
 memory(_) ->
     Ann = connect(lines),

@@ -94,8 +94,9 @@ xmpp_errors(_) ->
          ?assertMatch({match, _}, re:run(Bytes, "<stream:stream .*<" ++ Condition
                                          ++ " .*</stream:stream>$"))
      end || {Input, Condition} <-
-                [{"<stream:stream to='example.org'>", "host-unknown"}, {"nonsense<", "not-well-formed"},
-                 {"<!DOCTYPE a>", "restricted-xml"}, {"<stream to='localhost'>", "invalid-namespace"},
+                [{"<stream:stream to='example.org'>", "host-unknown"},
+                 {"nonsense<", "not-well-formed"}, {"<!DOCTYPE a>", "restricted-xml"},
+                 {"<stream to='localhost'>", "invalid-namespace"},
                  {["<", binary:copy(<<"x">>, 20000)], "policy-violation"}]],
     {_, S1} = sent(?HEADER, new(presence_xmpp)),
     [?assertMatch({{Bytes, _}, {match, _}}, {{Bytes, ended}, re:run(Bytes, Condition)})
@@ -122,7 +123,8 @@ xmpp_stanzas(_) ->
                  {"<iq type='get' id='3'><query xmlns='jabber:iq:roster'/></iq>",
                   "type='result' id='3'><query xmlns='jabber:iq:roster'/>"},
                  {"<iq type='get' id='4'><ping xmlns='urn:xmpp:ping'/></iq>", "^<iq type='result'"},
-                 {"<iq type='get' id='5'><time xmlns='urn:xmpp:time'/></iq>", "type='error' id='5'"},
+                 {"<iq type='get' id='5'><time xmlns='urn:xmpp:time'/></iq>",
+                  "type='error' id='5'"},
                  {"<iq type='set' id='6'><session xmlns='x'/></iq>", "type='result' id='6'"}]],
     [?assertEqual({[], S}, data(Silent, S))
      || Silent <- [" \n", "<iq type='result' id='1'/>", "<message to='bob@localhost'/>",

@@ -42,7 +42,8 @@ refused(_) ->
     [?assertEqual({Xml, {error, Why}}, {Xml, feed(Xml, opened())})
      || {Xml, Why} <- [{<<"<a></b>">>, not_well_formed}, {<<"<a b='1' b='2'/>">>, not_well_formed},
                        {<<"<a b=1/>">>, not_well_formed}, {<<"<a b/>">>, not_well_formed},
-                       {<<"<a b='<'/>">>, not_well_formed}, {<<"<a b='1'c='2'/>">>, not_well_formed},
+                       {<<"<a b='<'/>">>, not_well_formed},
+                       {<<"<a b='1'c='2'/>">>, not_well_formed},
                        {<<"text<a/>">>, not_well_formed}, {<<"< a/>">>, not_well_formed},
                        {<<"<a>&nope;</a>">>, restricted_xml}, {<<"<a>&</a>">>, not_well_formed},
                        {<<"<a>&#0;</a>">>, not_well_formed}, {<<"<a>&#-65;</a>">>, not_well_formed},
