@@ -4,14 +4,15 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([messages/1, one_session/1, limit/1, logins/1, memory/1, slow_client/1,
-         group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1, drained/1, ring/1]).
+         group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1,
+         drained/1, ring/1]).
 
 -define(HEADER, "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
                 "xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
-    [messages, one_session, limit, logins, memory, slow_client, group_killed, login_timeout, garbage,
-     encrypted, port_in_use, metrics, drained, ring].
+    [messages, one_session, limit, logins, memory, slow_client, group_killed, login_timeout,
+     garbage, encrypted, port_in_use, metrics, drained, ring].
 
 init_per_testcase(Case, Config) ->
     _ = application:load(presence),
