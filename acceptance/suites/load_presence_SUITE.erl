@@ -5,14 +5,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([xmpp/1, lines/1, two_nodes/1, scram/1, refused/1, drained/1, wrong_setting/1]).
+-export([xmpp/1, lines/1, two_nodes/1, joined/1, scram/1, refused/1, drained/1, wrong_setting/1]).
 
 -define(USERS, 40).
--define(COOKIE, "load_presence").
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [xmpp, lines, two_nodes, scram, refused, drained, wrong_setting].
+all() -> [xmpp, lines, two_nodes, joined, scram, refused, drained, wrong_setting].
 
 init_per_suite(Config) ->
     Dir = running:directory("presence", Config),
@@ -37,31 +36,74 @@ lines(Config) ->
 
 %% The kernel gives each VM a part of the connections, so most messages go to another VM.
 two_nodes(Config) ->
+    with_nodes(
+      fun(OneEnv, TwoEnv) ->
+              Shared = [{"PRESENCE_REUSEPORT", "true"}],
+              {One, #{xmpp := Port}} = started(Shared ++ OneEnv, Config),
+              {Two, _} = started([{"PRESENCE_XMPP_PORT", integer_to_list(Port)},
+                                  {"PRESENCE_LINES_PORT", "none"} | Shared ++ TwoEnv], Config),
+              ok = connected([One, Two]),
+              talking("xmpp.load", Port, Config),
+              [?assert(counted("presence_messages_total{result=\"elsewhere\"}", Server) > 0)
+               || Server <- [One, Two]],
+              ok = stopped(One),
+              %% The other one goes on alone.
+              _ = running:until(Two, <<"presence: a node is missing\n">>),
+              talking("xmpp.load", Port, Config),
+              ok = stopped(Two)
+      end).
+
+%% A node that joins becomes the owner of users who are logged in already, and learns about them.
+joined(Config) ->
+    with_nodes(
+      fun(OneEnv, TwoEnv) ->
+              {One, #{lines := OnePort}} = started(OneEnv, Config),
+              Users = maps:from_list([{user("u" ++ integer_to_list(N), OnePort), N}
+                                      || N <- lists:seq(1, ?USERS)]),
+              {Two, #{lines := TwoPort}} = started(TwoEnv, Config),
+              ok = connected([One, Two]),
+              Sender = user("sender", TwoPort),
+              [ok = send_to(N, Sender) || N <- maps:values(Users)],
+              ok = arrived(Users, Sender),
+              [ok = gen_tcp:close(Socket) || Socket <- [Sender | maps:keys(Users)]],
+              ok = stopped(One),
+              ok = stopped(Two)
+      end).
+
+user(Name, Port) ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {packet, line}]),
+    ok = gen_tcp:send(Socket, ["login ", Name, " secret\n"]),
+    receive {tcp, Socket, <<"welcome ", _/binary>>} -> Socket end.
+
+send_to(N, Sender) -> gen_tcp:send(Sender, ["to u", integer_to_list(N), " hello\n"]).
+
+%% Each message has an answer: it arrives, or the sender hears that the user is not found yet.
+arrived(Users, _) when map_size(Users) =:= 0 -> ok;
+arrived(Users, Sender) ->
+    receive
+        {tcp, Sender, <<"error u", Rest/binary>>} ->
+            {N, <<" is not here\n">>} = string:to_integer(Rest),
+            ok = send_to(N, Sender),
+            arrived(Users, Sender);
+        {tcp, Socket, <<"from sender hello\n">>} -> arrived(maps:remove(Socket, Users), Sender)
+    end.
+
+%% Calls a function with the environments of two nodes. They have an epmd of their own.
+with_nodes(Fun) ->
     Epmd = running:free_port(),
-    Names = ["one@localhost", "two@localhost"],
-    Shared = [{"PRESENCE_REUSEPORT", "true"},
-              {"PRESENCE_NODES", lists:append(lists:join(",", Names))},
-              {"RELEASE_DISTRIBUTION", "sname"}, {"RELEASE_COOKIE", ?COOKIE},
+    Shared = [{"PRESENCE_NODES", "one@localhost,two@localhost"},
+              {"RELEASE_DISTRIBUTION", "sname"}, {"RELEASE_COOKIE", "load_presence"},
               {"ERL_EPMD_PORT", integer_to_list(Epmd)},
               {"ERL_FLAGS", "-connect_all false -kernel prevent_overlapping_partitions false "
                "-kernel inet_dist_use_interface {127,0,0,1}"}],
-    try
-        {One, #{xmpp := Port}} = started([{"RELEASE_NODE", hd(Names)} | Shared], Config),
-        {Two, _} = started([{"RELEASE_NODE", lists:last(Names)},
-                            {"PRESENCE_XMPP_PORT", integer_to_list(Port)},
-                            {"PRESENCE_LINES_PORT", "none"} | Shared], Config),
-        [_ = running:until(Server, <<"presence: all 2 nodes are connected\n">>)
-         || Server <- [One, Two]],
-        talking("xmpp.load", Port, Config),
-        [?assert(counted("presence_messages_total{result=\"elsewhere\"}", Server) > 0)
-         || Server <- [One, Two]],
-        ok = stopped(One),
-        %% The other one goes on alone.
-        _ = running:until(Two, <<"presence: a node is missing\n">>),
-        talking("xmpp.load", Port, Config),
-        ok = stopped(Two)
+    try Fun([{"RELEASE_NODE", "one@localhost"} | Shared],
+            [{"RELEASE_NODE", "two@localhost"} | Shared])
     after running:end_epmd(Epmd)
     end.
+
+connected(Servers) ->
+    [_ = running:until(Server, <<"presence: all 2 nodes are connected\n">>) || Server <- Servers],
+    ok.
 
 %% The executable without crypto offers PLAIN only.
 scram(Config) ->

@@ -206,12 +206,17 @@ actions([{login, User}], [], Socket, Module, Protocol, {_, #state{index = Index}
                    ok = presence_counts:login(busy),
                    step(Socket, news, busy, Next)
            end};
-actions([starttls], [], Socket, Module, _, {_, #state{index = Index, clients = Clients,
-                                                      deadlines = Deadlines} = State}) ->
-    ok = presence_groups:released(Index),
-    ok = presence_tls:upgrade(Socket, Module),
-    {stop, State#state{clients = maps:remove(Socket, Clients),
-                       deadlines = maps:remove(Socket, Deadlines)}};
+actions([{starttls, Bytes}], [], Socket, Module, _, {_, State}) ->
+    %% The first bytes of the handshake must not come to this process.
+    case presence_socket:pause(Socket) =:= ok andalso presence_socket:send(Socket, Bytes) of
+        ok ->
+            #state{index = Index, clients = Clients, deadlines = Deadlines} = State,
+            ok = presence_groups:released(Index),
+            ok = presence_tls:upgrade(Socket, Module),
+            {stop, State#state{clients = maps:remove(Socket, Clients),
+                               deadlines = maps:remove(Socket, Deadlines)}};
+        _ -> {stop, gone(Socket, client, State)}
+    end;
 actions([close], [], Socket, _, _, {User, #state{index = Index} = State}) ->
     _ = [ok = presence_directory:logout(User, Index, Socket) || User =/= none],
     #state{clients = Clients} = State,

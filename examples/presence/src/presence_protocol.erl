@@ -19,8 +19,9 @@
         %% gets no further data.
       | {login, User :: binary()}
       | {route, message()}
-        %% Encrypts the connection. The protocol begins again, with the option `tls'.
-      | starttls
+        %% Sends bytes that tell the client to encrypt the connection, and does so too. The protocol
+        %% begins again, with the option `tls'.
+      | {starttls, iodata()}
       | close.
 
 -type news() :: online | busy | replaced | shutdown | timeout

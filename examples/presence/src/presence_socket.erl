@@ -2,7 +2,7 @@
 %% @hidden
 -module(presence_socket).
 
--export([options/0, send/2, activate/1, give/2, finish/1, close/1]).
+-export([options/0, send/2, activate/1, pause/1, give/2, finish/1, close/1]).
 
 %% The VM allocates a connection's buffer before bytes arrive, so an idle connection holds one
 %% (bench/load/README.md). A larger buffer for the login only would not help: the VM keeps released
@@ -29,6 +29,10 @@ send(Socket, Bytes) -> ssl:send(Socket, Bytes).
 -spec activate(presence_group:socket()) -> ok | {error, term()}.
 activate(Socket) when is_port(Socket) -> inet:setopts(Socket, [{active, ?READS}]);
 activate(Socket) -> ssl:setopts(Socket, [{active, ?READS}]).
+
+%% @doc Leaves the next bytes of a plain socket in the kernel.
+-spec pause(gen_tcp:socket()) -> ok | {error, term()}.
+pause(Socket) -> inet:setopts(Socket, [{active, false}]).
 
 %% @doc Makes another process the owner of a socket.
 -spec give(presence_group:socket(), pid()) -> ok | {error, term()}.

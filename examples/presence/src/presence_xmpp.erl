@@ -67,7 +67,7 @@ events([Event | Events], State, Actions) ->
         {end_of_stream, Last} -> ended(Last, Actions);
         {stream_error, Condition} -> stream_error(Condition, Actions, State);
         %% Nothing that came before the encryption counts after it.
-        {starttls, Bytes} -> {lists:reverse(Actions, [{send, Bytes}, starttls]), State};
+        {starttls, _} = Action -> {lists:reverse(Actions, [Action]), State};
         {More, Next} -> events(Events, Next, lists:reverse(More, Actions))
     end.
 
