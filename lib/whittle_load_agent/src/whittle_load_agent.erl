@@ -19,8 +19,9 @@
           classes := [class()],
           shard := whittle_load_agent_arrivals:shard(),
           seed := term(),
-          rows := tuple(),                   % of a CSV file: tuples of binaries; user N has row
+          rows := tuple()                    % of a CSV file: tuples of binaries; user N has row
                                              % N modulo their number
+                | {function, module()},      % whose row/1 makes the row of user N
           sources := [inet:ip_address()],    % addresses from which users connect, in turn
           hibernate := non_neg_integer()}.   % a user that waits longer frees its heap
 
@@ -30,6 +31,8 @@
           host := inet:ip_address() | binary(),
           port := inet:port_number(),
           buffer := pos_integer(),           % bytes that one read of a socket takes
+          keep_alive := none | pos_integer(),   % the time between two signs of life
+          says_bye := boolean(),             % the client has bye/1
           options := map()}.                 % of the client
 
 -type class() :: #{name := binary(), weight := pos_integer(), program := program()}.
@@ -52,9 +55,9 @@
       | disconnect
       | 'end'.
 
-%% A text with parts that differ from user to user: its number, a column of its row, or a random
-%% number below a limit.
--type text() :: [binary() | id | {column, pos_integer()} | {random, pos_integer()}].
+%% A text with parts that differ from user to user: its number, the intended moment of the step, a
+%% column of its row, or a random number below a limit.
+-type text() :: [binary() | id | sent | {column, pos_integer()} | {random, pos_integer()}].
 
 %% Each second an agent sends one.
 -type sample() ::
@@ -69,7 +72,7 @@
 
 %% @doc Returns the version of the messages. An agent of another version is refused.
 -spec protocol() -> pos_integer().
-protocol() -> 1.
+protocol() -> 2.
 
 %% @doc Computes the nanoseconds of all phases.
 -spec duration([whittle_load_agent_arrivals:phase()]) -> non_neg_integer().
