@@ -9,6 +9,8 @@
 -module(whittle_load_agent).
 
 -export([protocol/0, duration/1]).
+%% For clients
+-export([text/2, delivered/2]).
 
 -export_type([plan/0, target/0, class/0, program/0, instruction/0, text/0, sample/0]).
 
@@ -77,3 +79,12 @@ protocol() -> 2.
 %% @doc Computes the nanoseconds of all phases.
 -spec duration([whittle_load_agent_arrivals:phase()]) -> non_neg_integer().
 duration(Phases) -> whittle_load_agent_arrivals:duration(Phases).
+
+%% @doc Returns the text of a step with the values of a user.
+-spec text(text(), whittle_load_agent_client:user()) -> binary().
+text(Text, User) -> iolist_to_binary(whittle_load_agent_text:fill(Text, User)).
+
+%% @doc Makes the event of a message. If the message contains the moment of its sending, which a step
+%% wrote as `${sent}', the user counts how long the message was on its way.
+-spec delivered(binary(), Event) -> Event | {delivered, integer(), Event}.
+delivered(Message, Event) -> whittle_load_agent_text:delivered(Message, Event).
