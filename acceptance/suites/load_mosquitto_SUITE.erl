@@ -54,7 +54,8 @@ configuration(Dir, [Plain, Tls, Ipv6, Ipv6Tls], Passwords) ->
     File = filename:join(Dir, "mosquitto.conf"),
     Rights = filename:join(Dir, "rights"),
     ok = file:write_file(Rights, "user user\ntopic readwrite talk/#\n"),
-    [ok = file:change_mode(Name, 8#644) || Name <- [Certificate, Certificate ++ ".cert", Passwords]],
+    [ok = file:change_mode(Name, 8#644)
+     || Name <- [Certificate, Certificate ++ ".cert", Passwords]],
     WithTls = ["certfile ", Certificate, ".cert\nkeyfile ", Certificate, "\n"],
     Listener = fun(Port, Address, More) ->
                        ["listener ", integer_to_list(Port), $\s, Address, $\n, More]
@@ -62,7 +63,8 @@ configuration(Dir, [Plain, Tls, Ipv6, Ipv6Tls], Passwords) ->
     ok = file:write_file(File, ["allow_anonymous false\npassword_file ", Passwords, "\nacl_file ",
                                 Rights, "\nlog_dest stderr\nlog_type all\n",
                                 ["user root\n" || os:cmd("id -u") =:= "0\n"],
-                                Listener(Plain, "127.0.0.1", ""), Listener(Tls, "127.0.0.1", WithTls),
+                                Listener(Plain, "127.0.0.1", ""),
+                                Listener(Tls, "127.0.0.1", WithTls),
                                 [[Listener(Ipv6, "::1", ""), Listener(Ipv6Tls, "::1", WithTls)]
                                  || loading:has_ipv6()]]),
     File.
@@ -131,7 +133,8 @@ refused_topic(Config) ->
 
 load(Scheme, Port, Host, Steps, Code, Config) ->
     loading:load(proplists:get_value(dir, Config),
-                 [io_lib:format("{target, \"~s://~s:~b\"}.~n{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
+                 [io_lib:format("{target, \"~s://~s:~b\"}.~n"
+                                "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
                                 [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
                   proplists:get_value(more, Config, ""), "\n"
                   "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code).

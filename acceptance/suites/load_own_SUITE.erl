@@ -48,7 +48,8 @@ other_modules(Config) ->
     Dir = proplists:get_value(dir, Config),
     Port = server({127, 0, 0, 1}),
     ok = file:write_file(filename:join(Dir, "size.erl"),
-                         "-module(size).\n-export([head/1]).\nhead(Bytes) -> <<(byte_size(Bytes)):16>>.\n"),
+                         "-module(size).\n-export([head/1]).\n"
+                         "head(Bytes) -> <<(byte_size(Bytes)):16>>.\n"),
     Changed = iolist_to_binary(string:replace(proplists:get_value(client, Config),
                                               "<<(byte_size(Bytes)):16>>", "size:head(Bytes)")),
     File = filename:join(Dir, "packets.erl"),

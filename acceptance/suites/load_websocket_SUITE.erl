@@ -1,5 +1,5 @@
-%% Tests the WebSocket users of `whittle load' with a server of the Python library `websockets', from
-%% Debian's packages.
+%% Tests the WebSocket users of `whittle load' with a server of the Python library `websockets',
+%% from Debian's packages.
 -module(load_websocket_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -107,7 +107,8 @@ ipv6(Config) ->
 %% The server chooses the protocol that the client offers.
 talks(Scheme, Port, Host, Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
-                 load(Scheme, Port, Host, "/x?y=z", "[connect, {ask, \"hello\", \"hello\"}, stay]", 0,
+                 load(Scheme, Port, Host, "/x?y=z",
+                      "[connect, {ask, \"hello\", \"hello\"}, stay]", 0,
                       [{more, "{subprotocol, \"chat\"}."} | Config])).
 
 %% Lengths of each form
@@ -123,8 +124,8 @@ sizes(Config) ->
 fragments(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load("ws", plain, "127.0.0.1", "/parts",
-                      "[connect, {repeat, 5, [{ask, \"half and half\", \"half and half\"}]}, stay]", 0,
-                      Config)).
+                      "[connect, {repeat, 5, [{ask, \"half and half\", \"half and half\"}]}, stay]",
+                      0, Config)).
 
 %% The client answers pings, and sends its own.
 keeps_alive(Config) ->
@@ -136,7 +137,8 @@ closes(Config) ->
     ?assertMatch(#{<<"held">> := 0,
                    <<"errors">> := [#{<<"step">> := <<"ask">>, <<"kind">> := <<"closed_4001">>,
                                       <<"count">> := ?USERS}]},
-                 load("ws", plain, "127.0.0.1", "/close", "[connect, {ask, \"a\", \"a\"}]", 1, Config)).
+                 load("ws", plain, "127.0.0.1", "/close", "[connect, {ask, \"a\", \"a\"}]", 1,
+                      Config)).
 
 refuses(Config) ->
     ?assertMatch(#{<<"held">> := 0,

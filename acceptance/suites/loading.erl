@@ -23,10 +23,9 @@ unpacked(Names) ->
 %% Returns the variable that makes a program find the libraries of packages.
 -spec libraries([file:filename()]) -> {string(), string()}.
 libraries(Dirs) ->
-    {"LD_LIBRARY_PATH",
-     lists:append(lists:join(":", [Path || Dir <- Dirs,
-                                           Pattern <- ["lib/*-linux-gnu", "usr/lib/*-linux-gnu"],
-                                           Path <- filelib:wildcard(filename:join(Dir, Pattern))]))}.
+    Paths = [Path || Dir <- Dirs, Pattern <- ["lib/*-linux-gnu", "usr/lib/*-linux-gnu"],
+                     Path <- filelib:wildcard(filename:join(Dir, Pattern))],
+    {"LD_LIBRARY_PATH", lists:append(lists:join(":", Paths))}.
 
 %% Makes a certificate: a file that also has its key.
 -spec certificate(file:filename()) -> file:filename().

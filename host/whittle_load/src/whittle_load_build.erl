@@ -17,7 +17,8 @@
           Result | {error, error()}
               when Command :: {file:filename(), [string()], [{string(), string() | false}]}.
 with_agent(#{target := #{client := Client, transport := Transport, host := Host,
-                         options := Given}, own := Own, rows := Rows}, #{files := Files}, Tell, Fun) ->
+                         options := Given}, own := Own, rows := Rows},
+           #{files := Files}, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
         {ok, Dir} ->
             try
@@ -57,8 +58,8 @@ added(Own, Dir) ->
 data_module({function, Module}) -> [{Module}];
 data_module(_) -> [].
 
-%% The plan names the client and the module of the data. ssl makes atoms of the names of ciphers and of its own tables and
-%% messages; none of them names a module or function.
+%% The plan names the client and the module of the data. ssl makes atoms of the names of ciphers and
+%% of its own tables and messages; none of them names a module or function.
 declared(tcp, Modules) -> #{data => Modules};
 declared(tls, Modules) -> #{data => Modules, atoms => []}.
 

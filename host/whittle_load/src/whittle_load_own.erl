@@ -63,7 +63,9 @@ module(File) ->
     Beam = case filename:extension(File) of
                ".erl" -> compiled(File);
                ".beam" -> compiled_before(File);
-               _ -> {error, [File, " is neither Erlang source (.erl) nor a compiled module (.beam)"]}
+               _ ->
+                   {error, [File, " is neither Erlang source (.erl) nor a compiled module "
+                            "(.beam)"]}
            end,
     case Beam of
         {ok, Bytes} -> code(Bytes, File);

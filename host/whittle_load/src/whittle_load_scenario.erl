@@ -277,16 +277,23 @@ target(Node) ->
             {Protocol, Transport} = scheme(string:lowercase(Scheme), Node),
             Target = #{client => maps:get(client, Protocol), transport => Transport,
                        host => host(Host), port => port(Scheme, Parts, Node, Problem)},
-            case {Protocol, maps:without([scheme, host, port, path, query], Parts), Parts} of
-                {#{name := websocket}, Others, #{path := Path}} when map_size(Others) =:= 0 ->
-                    {Protocol, Target, iolist_to_binary([case Path of "" -> "/"; _ -> Path end,
-                                                         [[$?, Query] || #{query := Query} <- [Parts]]])};
-                {_, Others, #{path := ""}} when map_size(Others) =:= 0, not is_map_key(query, Parts) ->
-                    {Protocol, Target, none};
-                _ -> fail(Node, Problem)
-            end;
+            {Protocol, Target, path(Protocol, Parts, Node, Problem)};
         _ -> fail(Node, Problem)
     end.
+
+%% Nothing else may stand in an address: no user, no fragment.
+path(#{name := Name}, #{path := Path} = Parts, Node, Problem) ->
+    case maps:keys(maps:without([scheme, host, port, path], Parts)) of
+        [] when Name =:= websocket -> rooted(Path);
+        [query] when Name =:= websocket -> <<(rooted(Path))/binary, $?, (query(Parts))/binary>>;
+        [] when Path =:= "" -> none;
+        _ -> fail(Node, Problem)
+    end.
+
+rooted("") -> <<"/">>;
+rooted(Path) -> list_to_binary(Path).
+
+query(#{query := Query}) -> list_to_binary(Query).
 
 port(_, #{port := Port}, _, _) when is_integer(Port), Port >= 1, Port =< 65535 -> Port;
 port(Scheme, Parts, Node, Problem) ->
@@ -300,8 +307,9 @@ scheme(Scheme, Node) ->
         {ok, Found} -> Found;
         error ->
             Known = whittle_load_protocol:schemes(),
-            fail(Node, ["there is no protocol `", Scheme, "'", whittle_suggestion:hint(Scheme, Known),
-                        ": take one of ", lists:join(", ", Known)])
+            fail(Node, ["there is no protocol `", Scheme, "'",
+                        whittle_suggestion:hint(Scheme, Known), ": take one of ",
+                        lists:join(", ", Known)])
     end.
 
 host(Text) ->

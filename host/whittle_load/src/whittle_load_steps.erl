@@ -11,9 +11,9 @@
 %% {as, "name", Step}                        the step has this name in the results
 %% disconnect
 %% '''
-%% The other steps are those of the protocol ({@link whittle_load_protocol}). Texts may contain `${id}'
-%% (the number of the user), `${random:100}' (a random number below 100), `${sent}' (the intended
-%% moment of the step) and `${column}' (a column of the data file).
+%% The other steps are those of the protocol ({@link whittle_load_protocol}). Texts may contain
+%% `${id}' (the number of the user), `${random:100}' (a random number below 100), `${sent}' (the
+%% intended moment of the step) and `${column}' (a column of the data file).
 %% @hidden
 -module(whittle_load_steps).
 
@@ -225,9 +225,9 @@ variable("random:" ++ Limit, Node, _) ->
 variable(Name, Node, Columns) ->
     case [N || {N, Column} <- lists:zip(lists:seq(1, length(Columns)), Columns), Column =:= Name] of
         [N | _] -> {column, N};
-        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N}, ${sent} or a column "
-                          "of the data file (", case Columns of
-                                             [] -> "there is none";
-                                             _ -> lists:join(", ", Columns)
-                                         end, ")"])
+        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N}, ${sent} or a "
+                          "column of the data file (", case Columns of
+                                                           [] -> "there is none";
+                                                           _ -> lists:join(", ", Columns)
+                                                       end, ")"])
     end.

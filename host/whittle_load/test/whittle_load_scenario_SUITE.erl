@@ -5,7 +5,8 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([all/0]).
--export([whole/1, defaults/1, programs/1, http/1, websocket/1, mqtt/1, thresholds/1, wrong/1, noise/1, files/1]).
+-export([whole/1, defaults/1, programs/1, http/1, websocket/1, mqtt/1, thresholds/1, wrong/1,
+         noise/1, files/1]).
 
 all() -> [whole, defaults, programs, http, websocket, mqtt, thresholds, wrong, noise, files].
 
@@ -138,8 +139,8 @@ wrong(_) ->
               "1:24: `users' is missing: write {users, ...}."},
              {"{tarjet, 1}.", "1:2: there is no `tarjet' here (did you mean target?): take one of "
               "seed, data, target, agents, arrivals, phases, users, thresholds, sources, "
-              "hibernate, timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, options, "
-              "modules"},
+              "hibernate, timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, "
+              "options, modules"},
              {"{seed, 1}.\n{seed, 2}.", "2:1: `seed' stands here a second time"},
              {"{seed, 1}", "1:9: the term has no end: write a dot behind it"},
              {"{seed, 1}.\n {seed 1}.", "2:8: syntax error before: 1"},
@@ -182,8 +183,8 @@ wrong(_) ->
               "the processor"},
              {all("{target, \"ws://a/\"}.", "{burst, 1}", "[connect, {ask_binry, \"a\", \"b\"}]"),
               "3:28: there is no `ask_binry' here (did you mean ask_binary?): take one of connect, "
-              "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, expect, "
-              "send, send_binary"},
+              "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, "
+              "expect, send, send_binary"},
              {all("{target, \"tcp://a:1\"}. {domain, \"x\"}.", "{burst, 1}", "[connect]"),
               "1:24: `domain' has a meaning for xmpp only"},
              {all("{target, \"tcp://a:1\"}.", "{hold, 1}", "[connect]"),

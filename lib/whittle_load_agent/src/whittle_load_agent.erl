@@ -84,7 +84,7 @@ duration(Phases) -> whittle_load_agent_arrivals:duration(Phases).
 -spec text(text(), whittle_load_agent_client:user()) -> binary().
 text(Text, User) -> iolist_to_binary(whittle_load_agent_text:fill(Text, User)).
 
-%% @doc Makes the event of a message. If the message contains the moment of its sending, which a step
-%% wrote as `${sent}', the user counts how long the message was on its way.
+%% @doc Makes the event of a message. If the message contains the moment of its sending, which a
+%% step wrote as `${sent}', the user counts how long the message was on its way.
 -spec delivered(binary(), Event) -> Event | {delivered, integer(), Event}.
 delivered(Message, Event) -> whittle_load_agent_text:delivered(Message, Event).

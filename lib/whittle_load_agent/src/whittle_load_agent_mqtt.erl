@@ -60,8 +60,8 @@ login(ClientId, Credentials, User, #mqtt{phase = {keep_alive, Seconds}} = State)
                            {Name, Password} ->
                                {2#1100_0010, [string(Name, User), string(Password, User)]}
                        end,
-    {await, packet(16#10, [<<4:16, "MQTT", 4, Flags, Seconds:16>>, string(ClientId, User), Strings]),
-     online, State#mqtt{phase = login}};
+    Contents = [<<4:16, "MQTT", 4, Flags, Seconds:16>>, string(ClientId, User), Strings],
+    {await, packet(16#10, Contents), online, State#mqtt{phase = login}};
 login(_, _, _, _) -> {error, logged_in_twice}.
 
 numbered(Type, Payload, Event, #mqtt{next = Id} = State) ->

@@ -1,7 +1,7 @@
 %% @doc Computes SHA-1 (RFC 3174) for the handshake of WebSocket.
 %%
-%% OTP has SHA-1 in crypto only, and crypto would make the agent 2 MB larger. The handshake hashes 60
-%% bytes once for each connection. Nothing here needs a secure hash.
+%% OTP has SHA-1 in crypto only, and crypto would make the agent 2 MB larger. The handshake hashes
+%% 60 bytes once for each connection. Nothing here needs a secure hash.
 %% @hidden
 -module(whittle_load_agent_sha1).
 

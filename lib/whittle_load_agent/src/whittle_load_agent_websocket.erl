@@ -9,8 +9,8 @@
 %% A mask hides from proxies that a page chose the bytes; here the engineer chose them, so the keys
 %% come from the user's own random numbers.
 %%
-%% Debian's cowlib would read frames too. It is compiled for OTP 25 only, and it brings crypto, which
-%% is larger than the agent's own code; RFC 6455 takes fewer lines than the adapter and its proof.
+%% Debian's cowlib would read frames too. It is compiled for OTP 25 only, and it brings crypto,
+%% which is larger than the agent's own code.
 %% @hidden
 -module(whittle_load_agent_websocket).
 -behaviour(whittle_load_agent_client).
@@ -206,8 +206,8 @@ read(Final, Code, Length, Rest, Bytes, #open{message = Message} = State, Events,
             end
     end.
 
-%% A copy, because the rest would keep the whole message. Bytes that arrived behind others have their
-%% own memory, which can grow.
+%% A copy, because the rest would keep the whole message. Bytes that arrived behind others have
+%% their own memory, which can grow.
 wait(<<>>, State, Events, Out) -> waiting(<<>>, State, Events, Out);
 wait(Bytes, State, Events, Out) ->
     waiting(case binary:referenced_byte_size(Bytes) > 2 * byte_size(Bytes) + 256 of
