@@ -117,94 +117,9 @@ load({Dir, Scenario}, Code) -> loading:load(Dir, Scenario, Code).
 %% The server
 
 libraries(Dirs) ->
-    [{"ERL_LIBS", lists:append(lists:join(":", [Path || Dir <- Dirs,
-                                                        Pattern <- ["usr/lib/erlang/lib",
-                                                                    "usr/lib/*-linux-gnu"],
-                                                        Path <- filelib:wildcard(
-                                                                  filename:join(Dir, Pattern))]))},
-     loading:libraries(Dirs)].
-
-configuration(Dir, Ports)},
-                         {"EJABBERD_LOG_PATH", filename:join(Dir, "ejabberd.log")}
-                         | Libraries]}),
-    %% This is the last listener in its configuration.
-    _ = running:until(Server, <<" for ejabberd_http">>),
-    Server.
-
-end_per_suite(Config) -> loading:stopped(proplists:get_value(server, Config)).
-
-%% Each user sends messages to all users at random, itself among them.
-plain(Config) ->
-    Result = load(talking("plain", Config), 0),
-    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := [],
-                   <<"events">> := #{<<"connected">> := ?USERS}}, Result),
-    #{<<"latencies">> := Latencies} = Result,
-    ?assertEqual([{<<"connect">>, ?USERS}, {<<"delivery">>, 3 * ?USERS}, {<<"login">>, ?USERS},
-                  {<<"roster">>, ?USERS}],
-                 lists:sort([{Step, Count} || {Step, #{<<"count">> := Count}}
-                                                  <- maps:to_list(Latencies)])).
-
-scram(Config) ->
-    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []}, load(talking("scram", Config), 0)).
-
-tls(Config) ->
-    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
-                 load(scenario("xmpps", tls, "{domain, \"localhost\"}.",
-                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 0)).
-
-ipv6(Config) ->
-    case loading:has_ipv6() of
-        true ->
-            [?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
-                          load(scenario(Scheme, "[::1]", Port, "{domain, \"localhost\"}.",
-                                        "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config),
-                               0))
-             || {Scheme, Port} <- [{"xmpp", ipv6}, {"xmpps", ipv6_tls}]];
-        false -> {skip, "this machine has no ::1"}
-    end.
-
-wrong_password(Config) ->
-    ?assertMatch(#{<<"held">> := 0,
-                   <<"errors">> := [#{<<"step">> := <<"login">>, <<"kind">> := <<"not_authorized">>,
-                                      <<"count">> := ?USERS}]},
-                 load(scenario("xmpp", plain, "{domain, \"localhost\"}.",
-                               "[connect, {login, \"u${id}\", \"wrong\"}, stay]", Config), 1)).
-
-wrong_domain(Config) ->
-    ?assertMatch(#{<<"held">> := 0,
-                   <<"errors">> := [#{<<"step">> := <<"login">>,
-                                      <<"kind">> := <<"host_unknown">>}]},
-                 load(scenario("xmpp", plain, "{domain, \"example.org\"}.",
-                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 1)).
-
-talking(Mechanism, Config) ->
-    scenario("xmpp", plain, "{domain, \"localhost\"}. {mechanism, " ++ Mechanism ++ "}.",
-             "[connect, {login, \"u${id}\", \"secret\"}, roster, presence, {wait, \"1 s\"},"
-             " {repeat, 3, [{message, \"u${random:" ++ integer_to_list(?USERS) ++ "}\","
-             " \"hello\"}, {wait, \"100 ms\"}]}, stay]", Config).
-
-%% The users come at once, and have eight seconds, which is enough on a busy machine.
-scenario(Scheme, Port, More, Steps, Config) ->
-    scenario(Scheme, "127.0.0.1", Port, More, Steps, Config).
-
-scenario(Scheme, Host, Port, More, Steps, Config) ->
-    {proplists:get_value(dir, Config),
-     [io_lib:format("{target, \"~s://~s:~b\"}.~n{phases, [{burst, ~b}, {soak, \"8 s\"}]}.~n",
-                    [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
-      More, "\n{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"]}.
-
-load({Dir, Scenario}, Code) -> loading:load(Dir, Scenario, Code).
-
-%% The server
-
-libraries(Dirs) ->
-    Existing = fun(Pattern) ->
-                       [Path || Dir <- Dirs, Path <- filelib:wildcard(filename:join(Dir, Pattern))]
-               end,
-    [{"ERL_LIBS", lists:append(lists:join(":", Existing("usr/lib/erlang/lib")
-                                          ++ Existing("usr/lib/*-linux-gnu")))},
-     {"LD_LIBRARY_PATH", lists:append(lists:join(":", Existing("lib/*-linux-gnu")
-                                                  ++ Existing("usr/lib/*-linux-gnu")))}].
+    Paths = [Path || Dir <- Dirs, Pattern <- ["usr/lib/erlang/lib", "usr/lib/*-linux-gnu"],
+                     Path <- filelib:wildcard(filename:join(Dir, Pattern))],
+    [{"ERL_LIBS", lists:append(lists:join(":", Paths))}, loading:libraries(Dirs)].
 
 configuration(Dir, [Plain, Tls, Ipv6, Ipv6Tls, Http]) ->
     Certificate = loading:certificate(Dir),

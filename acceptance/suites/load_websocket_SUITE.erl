@@ -46,7 +46,7 @@ end_per_suite(Config) -> loading:stopped(proplists:get_value(server, Config)).
 
 %% The path chooses how the server behaves. By its pings it notices clients that do not answer.
 server() ->
-    "import asyncio, signal, ssl, sys, websockets\n"
+    "import asyncio, http, signal, ssl, sys, websockets\n"
     "async def serve(socket, path):\n"
     "    if path == '/parts':\n"
     "        async for message in socket:\n"
@@ -61,7 +61,7 @@ server() ->
     "            await socket.send(message)\n"
     "async def answer(path, headers):\n"
     "    if path == '/missing':\n"
-    "        return 404, [], b'missing'\n"
+    "        return http.HTTPStatus.NOT_FOUND, [], b'missing'\n"
     "async def main():\n"
     "    certificate, six, plain, tls, plain6, tls6 = sys.argv[1:]\n"
     "    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n"
