@@ -85,7 +85,9 @@ load(Dir, Scenario, Code) ->
     ok = file:write_file(File, Scenario),
     case running:whittle(["load", File, "--json"]) of
         {Code, Output} ->
-            jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])),
-                         [return_maps]);
+            %% The messages of the agents stand beside it.
+            Lines = binary:split(Output, <<"\n">>, [global]),
+            [Json] = [Line || <<"{\"", _/binary>> = Line <- Lines],
+            jiffy:decode(Json, [return_maps]);
         Other -> error(Other)
     end.

@@ -83,7 +83,9 @@ compiled_before(File) ->
 compiled(File) ->
     case whittle_file:whole(File, ?LARGEST) of
         {ok, _} ->
-            case compile:file(File, [binary, return_errors, {i, filename:dirname(File)}]) of
+            %% Whittle compiles the module again for the OTP of the agents.
+            case compile:file(File, [binary, debug_info, return_errors,
+                                     {i, filename:dirname(File)}]) of
                 {ok, _, Bytes} -> {ok, Bytes};
                 {error, [{In, [Error | _]} | _], _} -> {error, problem(In, Error)}
             end;

@@ -213,7 +213,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
 opened(tcp, Host, Port, Options, Timeout) ->
     case gen_tcp:connect(Host, Port, Options, Timeout) of
         {ok, Socket} ->
-            %% A link takes 260 bytes (bench/load/idle.escript). All ends of a user close its socket.
+            %% A link takes 260 bytes. All ends of a user close its socket.
             _ = [unlink(Socket) || is_port(Socket)],
             {ok, {tcp, Socket}};
         {error, _} = Error -> Error
