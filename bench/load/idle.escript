@@ -2,8 +2,8 @@
 %% Measures the memory of idle users in an agent of `whittle load', for each protocol without TLS.
 %%
 %% Model: a server in this script answers what a login needs and then keeps silent. For each
-%% protocol, `./whittle load' runs one agent with 2,000, 6,000 and 10,000 users that log in within 5
-%% seconds and stay. Some seconds later the agent's last sample has its memory: `VM' is
+%% protocol, `./whittle load' runs one agent with 2,000, 6,000 and 10,000 users that log in within
+%% 20 seconds and stay. Some seconds later the agent's last sample has its memory: `VM' is
 %% erlang:memory(total), `RSS' is that of the process. The figures are the slopes of a line through
 %% the three points (least squares), so the agent itself does not count.
 %%
@@ -41,9 +41,9 @@ run(Root, Scheme, Steps, Answer, Count) ->
     File = filename:join(["/tmp", "whittle-idle-" ++ os:getpid() ++ ".load"]),
     ok = file:write_file(File, io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
                                              "{arrivals, constant}. {agents, 1}.~n"
-                                             "{phases, [{hold, ~b, \"5 s\"}, {soak, \"8 s\"}]}.~n"
+                                             "{phases, [{hold, ~b, \"20 s\"}, {soak, \"8 s\"}]}.~n"
                                              "{users, [{idle, 1, [~s, stay]}]}.~n",
-                                             [Scheme, Port, Count div 5, Steps])),
+                                             [Scheme, Port, Count div 20, Steps])),
     Whittle = open_port({spawn_executable, filename:join(Root, "whittle")},
                         [{args, ["load", File, "--json"]}, binary, exit_status, {line, 1_000_000}]),
     Json = last_line(Whittle, <<>>),

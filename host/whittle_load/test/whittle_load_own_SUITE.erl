@@ -86,7 +86,7 @@ wrong_client(Config) ->
                 [{"-module(own).\nx( -> 1.\n", ":2:4: syntax error before: '->'"},
                  {"-module(own).\n-export([x/1]).\n", ":2:2: function x/1 undefined"},
                  {"-module(own).\n-include(\"none.hrl\").\n",
-                  ":2:2: can't find include file \"none.hrl\""},
+                  ":2:10: can't find include file \"none.hrl\""},
                  {"-module(own).\n-export([init/2, data/2]).\ninit(_, _) -> a.\n"
                   "data(_, _) -> b.\n",
                   " does not export step/3, closed/1, match/2: see docs/load.md"},
@@ -141,7 +141,7 @@ two_modules(Config) ->
     %% The same file twice is one module.
     ?assertMatch({ok, #{own := [_]}},
                  scenario("[connect]", "{client, \"own.erl\"}. {modules, [\"own.erl\"]}.", Config)),
-    ?assertEqual("1:64: two files contain the module `own'",
+    ?assertEqual("1:53: two files contain the module `own'",
                  message("[connect]", "{client, \"own.erl\"}. {modules, [\"other.erl\"]}.",
                          Config)).
 
