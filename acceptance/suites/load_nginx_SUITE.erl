@@ -31,7 +31,7 @@ end_per_suite(_) -> ok.
 %% The second port closes each connection after two requests.
 init_per_testcase(_, Config) ->
     Dir = proplists:get_value(dir, Config),
-    [Plain, Few, Tls] = Ports = [running:free_port() || _ <- [plain, few, tls]],
+    [Plain, Few, Tls] = [running:free_port() || _ <- [plain, few, tls]],
     Certificate = loading:certificate(Dir),
     File = filename:join(Dir, "nginx.conf"),
     ok = file:write_file(filename:join(Dir, "page"), lists:duplicate(20_000, $x)),
@@ -42,15 +42,14 @@ init_per_testcase(_, Config) ->
                   [[Name, " ", Dir, "/temporary;\n"]
                    || Name <- ["client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path",
                                "uwsgi_temp_path", "scgi_temp_path"]],
-                  [["server { ", [["listen ", Address, $:, integer_to_list(Port), More, "; "]
+                  [["server { ", [["listen ", Address, $:, integer_to_list(Port), Listen, "; "]
                                   || Address <- ["127.0.0.1" | ["[::1]" || loading:has_ipv6()]]],
-                    "root ", Dir,
-                    "; location = /missing { return 404; }"
+                    More, "root ", Dir, "; location = /missing { return 404; }"
                     " location = /echo { return 201 \"$request_method\"; } }\n"]
-                   || {Port, More} <- lists:zip(Ports, ["", "; keepalive_requests 2",
-                                                        " ssl; ssl_certificate " ++ Certificate
-                                                        ++ "; ssl_certificate_key "
-                                                        ++ Certificate])],
+                   || {Port, Listen, More} <- [{Plain, "", ""}, {Few, "", "keepalive_requests 2; "},
+                                               {Tls, " ssl", ["ssl_certificate ", Certificate,
+                                                              "; ssl_certificate_key ",
+                                                              Certificate, "; "]}]],
                   "}\n"]),
     Server = running:start(proplists:get_value(nginx, Config), ["-c", File, "-e", "stderr"],
                            #{env => [{"HOME", Dir}]}),
