@@ -31,6 +31,11 @@ command() ->
                     help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
                     help => "with --explain: look at this running node"},
+                  #{name => serial, long => "serial", value => "LINE",
+                    help => "with --explain: look at a running program over its serial console: "
+                            "/dev/ttyUSB0, /dev/ttyUSB0:9600 (default: 115200 bits per second), "
+                            "tcp:HOST:PORT or unix:PATH; the program needs the application "
+                            "whittle_console"},
                   #{name => workload, long => "workload", value => "CMD",
                     help => "a command of sh that uses the program; it starts when the program is "
                             "ready, and the run ends with it"},
@@ -47,9 +52,18 @@ command() ->
 
 %% @doc Searches settings for a program, or explains a program or a node.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{node := _, serial := _}) ->
+    whittle_failure:usage("--node has no effect with --serial: remove one of the two; see "
+                          "`whittle help tune'");
 run(#{arguments := [Path], node := _}) ->
     whittle_failure:usage(["--node explains a running node, so `", Path, "' has no effect: give "
                            "one of the two; see `whittle help tune'"]);
+run(#{arguments := [Path], serial := _}) ->
+    whittle_failure:usage(["--serial explains a running program, so `", Path, "' has no effect: "
+                           "give one of the two; see `whittle help tune'"]);
+run(#{explain := true, arguments := [], serial := Line} = Values) ->
+    whittle_work:steps([fun(_) -> without(for_search() ++ for_run(), "--serial", Values) end,
+                        fun(_) -> explained(whittle_tune:explain_serial(Line, fun tell/1)) end]);
 run(#{explain := true, arguments := [], node := Name} = Values) ->
     whittle_work:steps([fun(_) -> without(for_search() ++ for_run(), "--node", Values) end,
                         fun(_) -> explained(whittle_tune:explain_node(Name)) end]);
@@ -58,10 +72,12 @@ run(#{explain := true, arguments := [Path]} = Values) ->
                         fun(_) -> options(Values) end,
                         fun(Options) -> explained(whittle_tune:explain(Path, Options)) end]);
 run(#{explain := true}) ->
-    whittle_failure:usage("`whittle tune --explain' needs PATH or --node NAME; see `whittle help "
-                          "tune'");
+    whittle_failure:usage("`whittle tune --explain' needs PATH, --node NAME or --serial LINE; "
+                          "see `whittle help tune'");
 run(#{node := _}) ->
     whittle_failure:usage("--node needs --explain; see `whittle help tune'");
+run(#{serial := _}) ->
+    whittle_failure:usage("--serial needs --explain; see `whittle help tune'");
 run(#{arguments := [Path]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Path) ++ ".settings"),
     whittle_work:steps(
@@ -166,6 +182,8 @@ percent(Text) ->
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
 tell({run, Phase, Name, {left, Seconds}}) ->
     whittle_progress:step(io_lib:format("~ts: ~ts, about ~b s left", [Phase, Name, Seconds]));
+tell({console, Got, Of}) ->
+    whittle_progress:step(io_lib:format("reading the console: ~b of ~b lines", [Got, Of]));
 tell({failed, Name, Line}) -> whittle_progress:note([atom_to_list(Name), ": ", Line]);
 tell(_) -> ok.
 
