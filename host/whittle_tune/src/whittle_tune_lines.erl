@@ -19,7 +19,8 @@
           last := binary()}.                    % the last line of anything else
 
 %% The account as the program's VM and its kernel describe it.
--type answer() :: #{word := 4 | 8, program := binary(), smaps := binary(), texts := [binary()]}.
+-type answer() :: #{word := 4 | 8, program := binary(), smaps := binary(),
+                    threads := [binary()], texts := [binary()]}.
 
 %% A longer line is no line of an answer.
 -define(MOST_LINE, 1024).
@@ -131,10 +132,12 @@ decode(#{all := Of, parts := Parts}) ->
 %% 131 and 80 begin a compressed term (Erlang's external term format); then comes its size.
 term(<<131, 80, Size:32, _/binary>> = Bytes) when Size =< ?MOST_BYTES ->
     try binary_to_term(Bytes, [safe]) of
-        {whittle_console, 1, Word, Program, Smaps, [_, _, _] = Texts}
-          when Word =:= 4 orelse Word =:= 8, is_binary(Program), is_binary(Smaps) ->
-            case lists:all(fun is_binary/1, Texts) of
-                true -> {ok, #{word => Word, program => Program, smaps => Smaps, texts => Texts}};
+        {whittle_console, 1, Word, Program, Smaps, Threads, [_, _, _] = Texts}
+          when Word =:= 4 orelse Word =:= 8, is_binary(Smaps) ->
+            Path = unicode:characters_to_binary(Program),
+            case lists:all(fun is_binary/1, [Path | Threads ++ Texts]) of
+                true -> {ok, #{word => Word, program => Path, smaps => Smaps,
+                               threads => Threads, texts => Texts}};
                 false -> {error, bad_answer}
             end;
         _ -> {error, bad_answer}

@@ -37,8 +37,8 @@
 %% Requests in a row that bring no new line.
 -define(TRIES, 4).
 
--define(NO_CHANGES, "A console does not show which changes to the program's code would save memory. "
-        "To measure these: `whittle tune --explain PATH'").
+-define(NO_CHANGES, "A console does not show which changes to the program's code would save "
+        "memory. To measure these: `whittle tune --explain PATH'").
 
 %% @doc Takes the account. The line is the path of a serial device, perhaps with `:RATE' (default:
 %% 115200), or `tcp:HOST:PORT' or `unix:PATH', as emulators offer a serial line.
@@ -144,7 +144,8 @@ judged(Tries, Had, Lines, #{name := Name, line := Line, first := First, until :=
         {none, _, _} when Tries =< 1; Late ->
             {error, {no_console, Name, First, whittle_tune_lines:last(Lines)}};
         {none, _, _} -> ask(Tries - 1, Lines, Ask);
-        {_, Got, Of} when Got =:= Had, Tries =< 1; Late -> {error, {lost_lines, Name, Of - Got, Of}};
+        {_, Got, Of} when Got =:= Had, Tries =< 1; Late ->
+            {error, {lost_lines, Name, Of - Got, Of}};
         {_, Got, _} when Got =:= Had -> ask(Tries - 1, Lines, Ask);
         _ -> ask(?TRIES, Lines, Ask)
     end.
@@ -175,9 +176,9 @@ now_ms() -> erlang:monotonic_time(millisecond).
 
 %% Internal functions: the account
 
-%% The stack pointers of the threads are unknown, as for a node on another machine.
 made(Name, #{smaps := <<>>}) -> {error, {no_proc, Name}};
-made(Name, #{word := Word, program := Program, smaps := Smaps, texts := Texts}) ->
+made(Name, #{word := Word, program := Program, smaps := Smaps, threads := Threads,
+             texts := Texts}) ->
     %% The text names the word size as a dump does.
     Head = case Word of
                8 -> <<"[64-bit]">>;
@@ -185,7 +186,8 @@ made(Name, #{word := Word, program := Program, smaps := Smaps, texts := Texts}) 
            end,
     Vm = whittle_measure_dump:parse(iolist_to_binary([Head | [[$\n, Text] || Text <- Texts]])),
     %% The kernel writes `smaps' without a fault, but this one came over a line.
-    try whittle_measure_kernel:parse(Smaps, Program, [], fun(_, _) -> unknown end) of
+    try whittle_measure_kernel:parse(Smaps, Program, whittle_measure_kernel:pointers(Threads),
+                                     fun(_, _) -> unknown end) of
         Kernel ->
             {ok, (whittle_measure_account:make(Vm, Kernel))
              #{changes => #{changes => [], notes => [?NO_CHANGES]}}}

@@ -17,14 +17,14 @@ lossy(_) ->
                      _ = rand:seed(exsss, Seed),
                      Sent = whittle_console_line:answer(<<"i1">>, payload(Bytes)),
                      Lines = asked(Sent, whittle_tune_lines:new(<<"i1">>), 100),
-                     {ok, #{word := 8, program := Got}} = whittle_tune_lines:decode(Lines),
+                     {ok, #{word := 8, smaps := Got}} = whittle_tune_lines:decode(Lines),
                      Got =:= Bytes
              end).
 
 %% Random digits, so that the answer has some lines after its compression.
 payload(Bytes) ->
-    term_to_binary({whittle_console, 1, 8, Bytes, binary:encode_hex(rand:bytes(2000)),
-                    [<<"a">>, <<"b">>, <<"c">>]}, [compressed]).
+    term_to_binary({whittle_console, 1, 8, "/program", Bytes, [],
+                    [binary:encode_hex(rand:bytes(2000)), <<"b">>, <<"c">>]}, [compressed]).
 
 asked(Sent, Lines0, Left) when Left > 0 ->
     {Request, Lines1} = whittle_tune_lines:request(account, Lines0),
@@ -112,7 +112,7 @@ requests(_) ->
                  "whittle-console? a again 0", "whittle-console? a again 3-1",
                  "whittle-console? a again 1,,2", "whittle-console? a again 1-999999",
                  "whittle-console? a again -", "whittle-console? a again 1000001",
-                 <<255, "whittle-console? a account">>,
+                 <<255, "whittle-console? a accoun">>,
                  ["whittle-console? ", lists:duplicate(33, $a), " account"],
                  lists:duplicate(5000, $x) ++ "whittle-console? a account"]],
     [?assertEqual({Line, {ok, Request}}, {Line, whittle_console_line:request(Line)})

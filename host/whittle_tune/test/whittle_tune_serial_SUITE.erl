@@ -10,9 +10,10 @@
 
 %% Milliseconds. The consoles of this suite do not wait.
 -define(SHORT, #{first => 90, next => 60, all => 60_000}).
+-define(ANSWERS, #{first => 100_000, next => 100, all => 100_000}).
 -define(LONG, #{first => 120_000, next => 60_000, all => 300_000}).
 
-suite() -> [{timetrap, {minutes, 8}}].
+suite() -> [{timetrap, {minutes, 2}}].
 
 all() -> [console, worn_cable, own_console, tcp, long_answer, no_line, silent, shell, closes,
           always_lost, other_answer, flood, no_proc].
@@ -54,7 +55,7 @@ worn_cable(Config) ->
     Self = self(),
     {ok, Account} = whittle_tune_serial:account(path(Cable), fun(Event) -> Self ! Event end,
                                                 ?LONG#{next := 300}),
-    receive {console, 1, Of} -> ?assert(Of > 1) end,
+    receive {console, _, Of} -> ?assert(Of > 1) end,
     plausible(any, Account),
     unplug(Cable).
 
@@ -76,7 +77,8 @@ plausible(Otp, #{rss := Rss, lines := Lines, changes := #{notes := [_]}, unexpla
     ?assert(Rss > 5_000_000),
     ?assert(Processes > 10),
     ?assert(Otp =:= any orelse integer_to_binary(Otp) =:= Vsn),
-    ?assert(abs(Rest) < Rss div 10),
+    %% The program works between the two accounts, and a glibc VM has memory without a name.
+    ?assert(abs(Rest) < Rss div 4),
     ?assertEqual(Rss, lists:sum([Bytes || #{bytes := Bytes} <- Lines])).
 
 %% This VM answers, over a socket that gives the bytes in pieces.
@@ -102,14 +104,15 @@ long_answer(_) ->
 no_line(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "no-line"),
     ok = file:write_file(File, ""),
-    [?assertMatch({Name, {match, _}}, {Name, re:run(failed(Name, ?SHORT), Pattern)})
+    [?assertMatch({_, {match, _}}, {Line, re:run(Line, Pattern)})
      || {Name, Pattern} <-
             [{"/nowhere/tty", "^/nowhere/tty cannot be opened \\(no such file or directory\\): "},
-             {File, "no-line cannot be opened \\(inappropriate I/O control operation\\): "},
+             {File, "no-line cannot be opened \\(inappropriate device for ioctl\\): "},
              {"tcp:localhost", "^tcp:localhost is no serial line: give /dev/NAME, "},
              {"tcp::7", "is no serial line"}, {"tcp:localhost:70000", "is no serial line"},
              {"tcp:localhost:x", "is no serial line"}, {"unix:/nowhere/s", "cannot be opened"},
-             {"unix:/" ++ lists:duplicate(300, $a), "is no serial line"}]].
+             {"unix:/" ++ lists:duplicate(300, $a), "is no serial line"}],
+        Line <- [failed(Name, ?SHORT)]].
 
 %% A console that says nothing, or something else.
 silent(_) ->
@@ -124,7 +127,7 @@ silent(_) ->
 shell(_) ->
     [?assertMatch({Prompt, {match, _}},
                   {Prompt, re:run(played_failure(fun(Socket) -> listens(Socket, Prompt) end),
-                                  "`.*'\\): a shell has the console; look at the node with --node")})
+                                  "`.*'\\): a shell has the console; look at the node with")})
      || Prompt <- ["\r\n1> ", "iex(1)> ", "root@board:~# ", "board login: "]].
 
 closes(_) ->
@@ -138,7 +141,8 @@ always_lost(_) ->
                               _ -> binary:replace(Line, <<" 3 ">>, <<" 5 ">>)
                           end || Line <- Lines]
            end,
-    ?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> answers(Socket, Lose) end),
+    ?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> answers(Socket, Lose) end,
+                                                   ?ANSWERS),
                                     "^1 of \\d+ lines of the answer from tcp:localhost:\\d+ were "
                                     "lost or damaged, each time: correct the rate")).
 
@@ -146,13 +150,14 @@ always_lost(_) ->
 %% a text of the kernel that does not look like one.
 other_answer(_) ->
     Huge = <<131, 80, 16#ffffffff:32, 0>>,
-    [?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> sends(Socket, Bytes) end),
+    [?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> sends(Socket, Bytes) end,
+                                                    ?ANSWERS),
                                      "is no account: use the same version of Whittle"))
-     || Bytes <- [<<>>, <<"text">>, <<131, 80>>, Huge, compressed(lists:seq(1, 1000)),
+     || Bytes <- [<<"text">>, <<131, 80>>, Huge, compressed(lists:seq(1, 1000)),
                   compressed({whittle_console, 1, 8, <<"/p">>,
                               iolist_to_binary(["12-zz ", lists:duplicate(999, $x)]),
-                              [<<>>, <<>>, <<>>]}),
-                  compressed({whittle_console, 1, 8, <<"/p">>, <<"a">>,
+                              [], [<<>>, <<>>, <<>>]}),
+                  compressed({whittle_console, 1, 8, <<"/p">>, <<"a">>, [],
                               [lists:duplicate(999, $x), <<>>, <<>>]})]].
 
 %% The time for all ends an endless line.
@@ -164,9 +169,10 @@ flood(_) ->
                         "did not answer within 60 s \\(its last line is `x+")).
 
 no_proc(_) ->
-    Answer = compressed({whittle_console, 1, 8, <<>>, <<>>,
+    Answer = compressed({whittle_console, 1, 8, <<>>, <<>>, [],
                          [binary:copy(<<"x">>, 999), <<>>, <<>>]}),
-    ?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> sends(Socket, Answer) end),
+    ?assertMatch({match, _}, re:run(played_failure(fun(Socket) -> sends(Socket, Answer) end,
+                                                   ?ANSWERS),
                                     "has no /proc, so its kernel does not tell")).
 
 %% Consoles that this suite plays
@@ -241,7 +247,7 @@ compressed(Term) -> term_to_binary(Term, [compressed]).
 
 cable(Every, Erl, Expression, Config) ->
     Script = filename:join(proplists:get_value(data_dir, Config), "cable.py"),
-    Ebin = filename:dirname(code:which(whittle_console)),
+    Ebin = compiled(Erl, Config),
     Port = open_port({spawn_executable, os:find_executable("python3")},
                      [{args, [Script, integer_to_list(Every), "1", Erl, "-noshell", "-pa", Ebin,
                               "-eval", Expression]},
@@ -250,6 +256,19 @@ cable(Every, Erl, Expression, Config) ->
         {Port, {data, {eol, Path}}} -> {Port, Path};
         {Port, {exit_status, Status}} -> error({cable, Status})
     end.
+
+%% OTP 29 loads no code of older compilers.
+compiled(Erl, Config) ->
+    Ebin = filename:join([proplists:get_value(priv_dir, Config), "console",
+                          integer_to_list(erlang:phash2(Erl)), "ebin"]),
+    ok = filelib:ensure_path(Ebin),
+    Modules = filename:dirname(code:which(whittle_console)),
+    Name = "whittle_console.app",
+    {ok, _} = file:copy(filename:join(Modules, Name), filename:join(Ebin, Name)),
+    Sources = filename:join(filename:dirname(Modules), "src/*.erl"),
+    _ = made:tool(filename:join(filename:dirname(Erl), "erlc"),
+                  ["-o", Ebin | filelib:wildcard(Sources)], "/"),
+    Ebin.
 
 path({_, Path}) -> Path.
 

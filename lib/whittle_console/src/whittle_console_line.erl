@@ -26,8 +26,12 @@
 %% @doc Reads a line. Characters before the request may be noise of the line.
 -spec request(unicode:chardata()) -> {ok, request()} | no.
 request(Line) ->
-    Text = unicode:characters_to_binary(Line),
-    case is_binary(Text) andalso byte_size(Text) =< ?MOST_LINE
+    %% A request has no character above 255. The module unicode would keep large tables in a shaken
+    %% program.
+    Text = try iolist_to_binary(Line)
+           catch error:badarg -> <<>>
+           end,
+    case byte_size(Text) =< ?MOST_LINE
         andalso binary:split(Text, <<"whittle-console? ">>) of
         [_, Words] -> words(binary:split(Words, [<<" ">>, <<"\r">>, <<"\n">>], [global, trim_all]));
         _ -> no
