@@ -24,6 +24,9 @@ command() ->
                   #{name => blocks, long => "blocks", value => "N",
                     help => "run each candidate at most N times in each part of the search "
                             "(default: 10)"},
+                  #{name => 'try', long => "try", value => "KEY", many => true,
+                    help => "also try values of an application's environment: `APP KEY VALUE...', "
+                            "such as `relay workers 2 8'; you can repeat this option"},
                   #{name => record, long => "record",
                     help => "also record the functions that the workload calls; `build --settings' "
                             "then makes only these hot (--seen only)"},
@@ -89,6 +92,7 @@ run(#{arguments := [Path]} = Values) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
        fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
+       fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->
@@ -97,7 +101,7 @@ run(_) ->
 %% Internal functions: options
 
 %% The options that only a search heeds, and those that only a run of the program heeds.
-for_search() -> [out, ram, slowdown, time, blocks, record].
+for_search() -> [out, ram, slowdown, time, blocks, 'try', record].
 
 for_run() -> [workload, words, ready, seconds].
 
@@ -135,6 +139,31 @@ seconds(#{seconds := Text}, Options) ->
                                     "to 1000000"])
     end;
 seconds(_, Options) -> {ok, Options}.
+
+%% The words reach the VM in a variable, so they contain nothing that is special there.
+tried(#{'try' := Texts}, Options) ->
+    Tried = [key(string:lexemes(Text, " ")) || Text <- Texts],
+    case [Text || {error, Text} <- lists:zip(Tried, Texts)] of
+        [] -> {ok, Options#{'try' => Tried}};
+        [Text | _] ->
+            whittle_failure:usage(["--try cannot be `", Text, "'; give an application, a key and "
+                                   "values: terms without blanks, quotes, # and $"])
+    end;
+tried(_, Options) -> {ok, Options}.
+
+key([Application, Key | [_ | _] = Values]) ->
+    Names = [Name || Name <- [Application, Key],
+                     re:run(Name, "^[a-z][A-Za-z0-9_@]{0,254}$",
+                            [dollar_endonly, {capture, none}]) =:= match],
+    Terms = [Value || Value <- Values, length(Value) < 256,
+                      re:run(Value, "^[!%-~]+$", [dollar_endonly, {capture, none}]) =:= match,
+                      re:run(Value, "['\\\\]", [{capture, none}]) =:= nomatch,
+                      {ok, [_]} <- [whittle_term:parse(list_to_binary([Value, ".\n"]))]],
+    case length(Names) =:= 2 andalso Terms =:= Values of
+        true -> {Application, Key, Values};
+        false -> error
+    end;
+key(_) -> error.
 
 %% The search takes minutes, so the file is checked before.
 checked(Out, Options) ->

@@ -30,6 +30,7 @@
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
           blocks => pos_integer(),              % see whittle_tune_search:options()
+          'try' => [whittle_tune_settings:tried()],   % keys of applications, and their values
           record => boolean(),                  % record the functions that the workload calls, for
                                                 % `--seen only'; default: false
           tell => fun((whittle_make:event() | event()) -> term())}.
@@ -157,7 +158,7 @@ longest(#{workload := _} = Options) ->
 longest(_) -> #{}.
 
 search(Dir, Options) ->
-    (maps:with([blocks], Options))
+    (maps:with([blocks, 'try'], Options))
     #{dir => Dir, ram => maps:get(ram, Options, none),
       slowdown => maps:get(slowdown, Options, ?SLOWDOWN), seconds => maps:get(time, Options, ?TIME),
       run => run_options(maps:merge(longest(Options), Options)),

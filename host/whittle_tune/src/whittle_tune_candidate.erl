@@ -5,13 +5,16 @@
 %% @hidden
 -module(whittle_tune_candidate).
 
--export([own/0, references/1, moves/2, combined/3, extremes/1, neighbours/2]).
+-export([own/0, references/1, moves/2, tried/1, combined/3, extremes/1, neighbours/2]).
 
 -export_type([candidate/0]).
 
 %% A move also has the keys `group' and `always' of priv/moves.config, if it has them there.
 -type candidate() :: #{name := atom(), values := whittle_tune_settings:values(),
                        group => atom(), always => [atom()]}.
+
+%% The choices that become combinations, before those with equal values are left out.
+-define(CHOICES, 100).
 
 %% @doc Returns the candidate that changes nothing: the baseline.
 -spec own() -> candidate().
@@ -38,6 +41,13 @@ moves(#{vm := Vm}, Settings) ->
     {ok, Moves} = file:consult(filename:join(code:priv_dir(whittle_tune), "moves.config")),
     [Move#{values := Values} || #{values := Given} = Move <- Moves,
                                 #{} = Values <- [given(Given, Vm, Settings)]].
+
+%% @doc Returns a move for each value of the keys that the user wants to try.
+-spec tried([whittle_tune_settings:setting()]) -> [candidate()].
+tried(Settings) ->
+    [#{name => list_to_atom(lists:concat([Name, "=", Value])), group => Name,
+       values => #{Name => Value}}
+     || #{name := Name, application := _, values := Values} <- Settings, Value <- Values].
 
 given(tables, Vm, Settings) -> tables(Vm, Settings);
 given(carriers, Vm, Settings) -> fitted(Vm, Settings);
@@ -103,12 +113,10 @@ fitted(#{allocators := Allocators}, Settings) ->
 -spec combined(string(), [candidate()], pos_integer()) -> [candidate()].
 combined(Prefix, Useful, Count) ->
     Free = [Move || Move <- Useful, not is_map_key(group, Move)],
-    [Allocations, Collections, Binaries] = Groups =
-        [[Move || #{group := Of} = Move <- Useful, Of =:= Group]
-         || Group <- [allocation, collection, binaries]],
-    Sets = [Free ++ Binary ++ Allocation ++ Collection
-            || Binary <- alternatives(Binaries), Collection <- alternatives(Collections),
-               Allocation <- alternatives(Allocations)]
+    Inner = [binaries, collection, allocation],
+    Names = lists:usort([Group || #{group := Group} <- Useful]) -- Inner,
+    Groups = [[Move || #{group := Of} = Move <- Useful, Of =:= Group] || Group <- Names ++ Inner],
+    Sets = [Free ++ Chosen || Chosen <- chosen(Groups)]
         ++ [(Free -- [Without]) ++ lists:append([lists:sublist(Group, 1) || Group <- Groups])
             || Without <- lists:reverse(Free)],
     Different = lists:foldl(fun(Set, Before) ->
@@ -120,6 +128,13 @@ combined(Prefix, Useful, Count) ->
                             end, [], [Set || Set <- Sets, length(Set) > 1]),
     [#{name => list_to_atom(Prefix ++ integer_to_list(Number)), values => Values}
      || {Number, Values} <- lists:enumerate(lists:sublist(Different, Count))].
+
+%% At most one move of each group. The last group varies first. The count is bounded, because many
+%% groups have more choices than a search has runs.
+chosen([]) -> [[]];
+chosen([Moves | Groups]) ->
+    Rest = chosen(Groups),
+    lists:sublist([One ++ Others || One <- alternatives(Moves), Others <- Rest], ?CHOICES).
 
 %% Each one alone, and none.
 alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].

@@ -4,10 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([legal/1, tables_from_the_account/1, binaries_from_the_account/1,
+-export([legal/1, tried/1, tables_from_the_account/1, binaries_from_the_account/1,
          carriers_from_the_account/1, combinations/1, smallest/1, near/1]).
 
-all() -> [legal, tables_from_the_account, binaries_from_the_account, carriers_from_the_account,
+all() -> [legal, tried, tables_from_the_account, binaries_from_the_account, carriers_from_the_account,
           combinations, smallest, near].
 
 legal(_) ->
@@ -80,6 +80,27 @@ combinations(_) ->
     ?assertEqual([], whittle_tune_candidate:combined("mix_", [], 4)).
 
 move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
+
+%% Each value of a key of an application is a move; a combination has one of them.
+tried(_) ->
+    Settings = whittle_tune_settings:tried([{"relay", "workers", ["2", "{a,8}"]},
+                                            {"kernel", "key", ["true"]}]),
+    Moves = whittle_tune_candidate:tried(Settings),
+    ?assertEqual(['relay workers=2', 'relay workers={a,8}', 'kernel key=true'],
+                 [Name || #{name := Name} <- Moves]),
+    [#{values := Values} | _] = whittle_tune_candidate:combined("mix_", Moves, 9),
+    ?assertEqual([{"relay", "workers", "2"}, {"kernel", "key", "true"}],
+                 whittle_tune_settings:config(Values, Settings)),
+    ?assertEqual({[], []}, whittle_tune_settings:command(Values, Settings)),
+    Text = whittle_tune_report:text("p", #{best => best, settings => Settings,
+                                           candidates => [#{name => best, values => Values}]}),
+    {ok, [#{config := [{relay, [{workers, 2}]}, {kernel, [{key, true}]}]}]} =
+        whittle_term:parse(Text),
+    %% Many groups have more choices than a search can run.
+    Many = whittle_tune_settings:tried([{"a", [Char], ["1", "2", "3"]}
+                                        || Char <- lists:seq($a, $z)]),
+    ?assertEqual(6, length(whittle_tune_candidate:combined(
+                             "mix_", whittle_tune_candidate:tried(Many), 6))).
 
 %% The extremes contain the moves that name them, and lack a move that is not there.
 smallest(_) ->
