@@ -8,7 +8,7 @@
 %% @hidden
 -module(whittle_tune_search).
 
--export([run/3]).
+-export([run/3, fits/2]).
 
 -export_type([options/0, found/0, event/0, error/0]).
 
@@ -136,7 +136,12 @@ first(Subject, RunOptions) ->
         {error, _} = Error -> Error
     end.
 
-%% No setting makes the VM's files, its code, the atoms and the literals smaller.
+%% @doc Checks the first run. The work must be long enough to compare; and no setting makes the VM's
+%% files, its code, the atoms and the literals smaller than `ram'.
+-spec fits({whittle_measure_account:account(), whittle_measure_response:outcome()},
+           #{ram := pos_integer() | none, atom() => term()}) ->
+          {ok, {whittle_measure_account:account(), whittle_measure_response:outcome()}}
+        | {error, error()}.
 fits({Account, Outcome} = First, #{ram := Ram}) ->
     Fixed = whittle_measure_account:fixed(Account),
     Time = case work(Outcome) of
