@@ -84,7 +84,8 @@ command(Values, Settings) ->
 -spec config(values(), [setting()]) -> [{string(), string(), string()}].
 config(Values, Settings) ->
     [{Application, Key, format_value(Value)}
-     || #{name := Name, application := {Application, Key}} <- Settings, #{Name := Value} <- [Values]].
+     || #{name := Name, application := {Application, Key}} <- Settings,
+        #{Name := Value} <- [Values]].
 
 flags(Flags, Value) when is_map(Flags) -> maps:get(Value, Flags);
 flags(Words, Value) ->

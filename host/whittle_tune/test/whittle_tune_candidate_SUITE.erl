@@ -7,8 +7,8 @@
 -export([legal/1, tried/1, tables_from_the_account/1, binaries_from_the_account/1,
          carriers_from_the_account/1, combinations/1, smallest/1, near/1]).
 
-all() -> [legal, tried, tables_from_the_account, binaries_from_the_account, carriers_from_the_account,
-          combinations, smallest, near].
+all() -> [legal, tried, tables_from_the_account, binaries_from_the_account,
+          carriers_from_the_account, combinations, smallest, near].
 
 legal(_) ->
     [begin
