@@ -16,7 +16,7 @@ SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
 # The image also brings the kernel of its board into the cache.
 BLINKY := ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky \
 	--board qemu-arm --shake functions --missing crash --feature +terms,-control \
-	-o out/blinky.img
+	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky.img
 # Only these parts run programs that Whittle builds.
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:

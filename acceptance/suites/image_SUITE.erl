@@ -10,8 +10,8 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
 
-%% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a busy
-%% machine the board may not run in this time, so that only its interrupt notices the press, and a
+%% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
+%% busy machine the board may not run in this time. Then only its interrupt notices the press, and a
 %% debounce would ignore it.
 -define(FLAGS, "ERL_FLAGS=-blinky device '\"ttyAMA0\"' -blinky led {0,0} -blinky console true"
         " -blinky button '{0,3,#{debounce=>0}}'").
@@ -84,9 +84,9 @@ both_ways(Config) ->
                         expect(Other, "shown [0-9A-F]{16} " ++ integer_to_list(N) ++ ": LED "
                                ++ Word),
                         ?assertEqual(Led, machine:lines(Other) band ?LED)
-                    end || {Pressed, Other, N, Word, Led} <- [{A, B, 1, "on", 1}, {B, A, 1, "on", 1},
-                                                              {A, B, 2, "off", 0},
-                                                              {B, A, 2, "off", 0}]]
+                    end || {Pressed, Other, N, Word, Led}
+                               <- [{A, B, 1, "on", 1}, {B, A, 1, "on", 1},
+                                   {A, B, 2, "off", 0}, {B, A, 2, "off", 0}]]
            end).
 
 %% Presses wait while the line is cut.

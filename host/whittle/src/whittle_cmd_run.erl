@@ -1,5 +1,5 @@
-%% @doc Implements `whittle run'. It starts an executable, or the emulator of a board with an image, in
-%% place of the command. So this program receives the terminal, the signals and the exit code.
+%% @doc Implements `whittle run'. It starts an executable, or the emulator of a board with an image,
+%% in place of the command. So this program receives the terminal, the signals and the exit code.
 -module(whittle_cmd_run).
 -behaviour(whittle).
 

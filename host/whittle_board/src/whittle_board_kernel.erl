@@ -13,8 +13,8 @@
 %% that are linked into its VM.
 -spec features([atom()]) -> [serial | gpio].
 features(Natives) ->
-    [serial || lists:member(whittle_serial, Natives)]
-        ++ [gpio || lists:member(whittle_gpio, Natives)].
+    [serial || lists:member(whittle_serial_nif, Natives)]
+        ++ [gpio || lists:member(whittle_gpio_nif, Natives)].
 
 %% @doc Returns the kernel with these features, from the cache or from a new build. A build takes
 %% about three minutes on two cores.

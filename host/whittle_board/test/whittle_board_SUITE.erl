@@ -79,7 +79,8 @@ reasons(_) ->
 
 features(_) ->
     ?assertEqual([], whittle_board_kernel:features([crypto])),
-    ?assertEqual([serial, gpio], whittle_board_kernel:features([whittle_gpio, whittle_serial])).
+    ?assertEqual([serial, gpio],
+                 whittle_board_kernel:features([whittle_gpio_nif, whittle_serial_nif])).
 
 target(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
