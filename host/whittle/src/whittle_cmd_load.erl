@@ -9,17 +9,20 @@
 command() ->
     #{name => "load", arguments => ["SCENARIO", "[SCENARIO]"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
-              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit",
+              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
+              "`account' measures what a connection costs",
       options => [#{name => agents, long => "agents", value => "N",
                     help => "spread the users over N VMs (default: as many as they need)"},
                   #{name => seed, long => "seed", value => "N",
                     help => "draw other random numbers than the scenario's seed does"},
                   #{name => allow_remote, long => "allow-remote",
                     help => "the server may be another machine, whose owner agrees"},
-                  whittle_command_line:json()]}.
+                  whittle_command_line:json()
+                  | whittle_cmd_load_account:options()]}.
 
 %% @doc Runs a scenario.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := ["account"]} = Values) -> whittle_cmd_load_account:run(Values);
 run(#{arguments := ["check"]}) -> needs_scenario("load check");
 run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,

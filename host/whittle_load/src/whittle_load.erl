@@ -4,6 +4,7 @@
 %% their samples. Latencies count from the intended start of each step.
 -module(whittle_load).
 
+-export([account/2, account_tables/1, account_json/1, account_progress/1]).
 -export([run/2, check/2, need/1, progress/2, slow/1, tables/1, json/1, met/1, code/1,
          format_error/1, details/1]).
 
@@ -32,7 +33,9 @@
                 | whittle_load_run:error()
                 | whittle_load_target:error()
                 | whittle_load_limits:error()
-                | whittle_load_build:error().
+                | whittle_load_build:error()
+                | whittle_load_account:error()
+                | whittle_load_account_text:error().
 
 %% @doc Runs a scenario and returns its report. Errors are those of {@link format_error/1}.
 -spec run(file:filename(), options()) -> {ok, report()} | {error, reason()}.
@@ -85,6 +88,30 @@ check(File, Options) ->
                {ok, #{users => Users, agents => Agents, needs => Needs,
                       enough => lists:all(fun whittle_load_limits:enough/1, Needs)}}
        end]).
+
+%% @doc Measures what a connection costs at each end. The choices have the form `FACTOR=VALUE'.
+%% Errors are those of {@link format_error/1}.
+-spec account([string()], #{connections := pos_integer(),
+                            tell := fun((whittle_load_account:event()) -> term())}) ->
+          {ok, [whittle_load_account:account()]} | {error, reason()}.
+account(Choices, Options) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_load_account_text:choices(Choices) end,
+       fun(Kinds) -> whittle_load_account:measure(Options#{kinds => Kinds}) end]).
+
+%% @doc Writes accounts as tables for a terminal. The first row of a table is its head.
+-spec account_tables([whittle_load_account:account()]) -> [[[unicode:chardata() | integer()]]].
+account_tables(Accounts) -> whittle_load_account_text:tables(Accounts).
+
+%% @doc Writes accounts as data.
+-spec account_json([whittle_load_account:account()]) -> whittle_json:json().
+account_json(Accounts) -> whittle_load_account_text:json(Accounts).
+
+%% @doc Writes the state of the measurement as a line.
+-spec account_progress(whittle_load_account:event()) -> unicode:chardata().
+account_progress({measuring, Kind, N, Of, Held}) ->
+    [io_lib:format("~b of ~b: ", [N, Of]), whittle_load_account_text:name(Kind), ": ",
+     whittle_load_unit:format_count(Held), " connections"].
 
 %% @doc Writes what a run needs, what the machine has, and what to do if it is not enough.
 -spec need(need()) -> {Limit :: string(), Needs :: string(), Has :: string(), Lift :: string()}.
@@ -227,4 +254,11 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error({Tag, _} = Reason) when Tag =:= account; Tag =:= memory; Tag =:= few_files ->
+    whittle_load_account:format_error(Reason);
+format_error(unknown) -> whittle_load_account:format_error(unknown);
+format_error(Reason)
+  when Reason =:= impossible; element(1, Reason) =:= choice; element(1, Reason) =:= factor;
+       element(1, Reason) =:= value ->
+    whittle_load_account_text:format_error(Reason);
 format_error(Reason) -> whittle_load_run:format_error(Reason).

@@ -2,18 +2,20 @@
 %% @hidden
 -module(whittle_load_build).
 
--export([with_agent/4, format_error/1]).
+-export([with_agent/4, command/2, open/1, format_error/1]).
 
--export_type([error/0]).
+-export_type([command/0, error/0]).
+
+%% A program, its arguments and its environment
+-type command() :: {file:filename(), [string()], [{string(), string() | false}]}.
 
 -type error() :: {make, whittle_make:reason()}
                | {directory, {file:filename(), file:posix() | badarg}}.
 
 %% @doc Builds an agent, calls a function with the command that starts it, and removes it.
 -spec with_agent(whittle_load_scenario:scenario(), whittle_load_limits:spread(),
-                 fun((whittle_make:event()) -> term()), fun((Command) -> Result)) ->
-          Result | {error, error()}
-              when Command :: {file:filename(), [string()], [{string(), string() | false}]}.
+                 fun((whittle_make:event()) -> term()), fun((command()) -> Result)) ->
+          Result | {error, error()}.
 with_agent(#{target := #{client := Client, transport := Transport, host := Host,
                          options := Given}}, #{files := Files}, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
@@ -40,8 +42,17 @@ with_agent(#{target := #{client := Client, transport := Transport, host := Host,
 declared(tcp, Client) -> #{data => [{Client}]};
 declared(tls, Client) -> #{data => [{Client}], atoms => []}.
 
+%% @doc Starts a command. The port carries messages behind their length in four bytes.
+-spec open(command()) -> port().
+open({Program, Arguments, Environment}) ->
+    open_port({spawn_executable, Program},
+              [{args, Arguments}, {env, Environment}, {packet, 4}, binary, exit_status]).
+
+%% @doc Makes the command that starts an executable with so many descriptors.
+%%
 %% The VM's table of ports follows the limit of descriptors. A process may raise its own up to the
 %% hard limit.
+-spec command(file:filename(), pos_integer()) -> command().
 command(Agent, Files) ->
     Script = "ulimit -Sn \"$1\" || ulimit -Sn \"$(ulimit -Hn)\"; shift; exec \"$@\"",
     {"/bin/sh", ["-c", Script, "sh", integer_to_list(max(1024, Files)), Agent], environment()}.

@@ -12,7 +12,7 @@
 -type options() ::
         #{agents := pos_integer(),
           %% The program of an agent, its arguments and its environment
-          command := {file:filename(), [string()], [{string(), string() | false}]},
+          command := whittle_load_build:command(),
           tell := fun((event()) -> term())}.
 
 %% `second' comes once a second.
@@ -43,7 +43,7 @@
 -spec run(whittle_load_scenario:scenario(), options()) -> {ok, outcome()} | {error, error()}.
 run(Scenario, #{agents := Count, command := Command} = Options) ->
     ok = known_atoms(),
-    Ports = [open(Command) || _ <- lists:seq(1, Count)],
+    Ports = [whittle_load_build:open(Command) || _ <- lists:seq(1, Count)],
     Numbered = lists:zip(Ports, lists:seq(1, Count)),
     try
         case prepared(Numbered, Scenario, Count) of
@@ -58,10 +58,6 @@ known_atoms() ->
     _ = application:load(whittle_load_agent),
     {ok, Modules} = application:get_key(whittle_load_agent, modules),
     code:ensure_modules_loaded(Modules).
-
-open({Program, Arguments, Environment}) ->
-    open_port({spawn_executable, Program},
-              [{args, Arguments}, {env, Environment}, {packet, 4}, binary, exit_status]).
 
 %% Internal functions: preparation
 
