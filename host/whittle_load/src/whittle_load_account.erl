@@ -145,7 +145,7 @@ each([{N, #{security := Security} = Kind} | Kinds], Of, Most, Dir, Tell, Program
                                  tls -> max(?STEPS + 1, Most div ?TLS_PART)
                              end,
                case points(Kind, Connections,
-                           whittle_load_build:command(Program, Connections + ?OWN_FILES),
+                           whittle_load_build:command(Program, Connections + ?OWN_FILES, 1),
                            fun(Held) -> Tell({measuring, Kind, N, Of, Held}) end) of
                    {ok, Points} ->
                        each(Kinds, Of, Most, Dir, Tell, Built,
@@ -251,14 +251,7 @@ read({error, Reason}) -> throw({account, Reason}).
 order(#{transport := Api, security := Security, active := Active, buffer := Buffer,
         hibernate := Hibernate}) ->
     #{api => Api, active => Active, buffer => Buffer, hibernate => Hibernate,
-      transport => case Security of plain -> tcp; tls -> tls end,
-      tls => case Security of plain -> []; tls -> certificate() end}.
-
-certificate() ->
-    #{server_config := Config} =
-        public_key:pkix_test_data(#{server_chain => #{root => [], intermediates => [], peer => []},
-                                    client_chain => #{root => [], intermediates => [], peer => []}}),
-    [Option || {Key, _} = Option <- Config, Key =:= cert orelse Key =:= key].
+      transport => case Security of plain -> tcp; tls -> tls end}.
 
 %% A program that has ended takes no orders, but its exit code follows.
 ask({End, Port, _}, Order) ->

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_build).
 
--export([with_agent/4, command/2, open/1, format_error/1]).
+-export([with_agent/4, command/3, processes/1, open/1, format_error/1]).
 
 -export_type([command/0, error/0]).
 
@@ -17,7 +17,7 @@
                  fun((whittle_make:event()) -> term()), fun((command()) -> Result)) ->
           Result | {error, error()}.
 with_agent(#{target := #{client := Client, transport := Transport, host := Host,
-                         options := Given}}, #{files := Files}, Tell, Fun) ->
+                         options := Given}}, #{files := Files, agents := Agents}, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
         {ok, Dir} ->
             try
@@ -29,7 +29,7 @@ with_agent(#{target := #{client := Client, transport := Transport, host := Host,
                                        on => [inet6 || tuple_size(Host) =:= 8],
                                        declared => declared(Transport, Client)}},
                 case whittle_make:make(Request) of
-                    {ok, #{out := Out}} -> Fun(command(Out, Files));
+                    {ok, #{out := Out}} -> Fun(command(Out, Files, Agents));
                     {error, Reason} -> {error, {make, Reason}}
                 end
             after whittle_unfinished:remove_directory(Dir)
@@ -48,20 +48,33 @@ open({Program, Arguments, Environment}) ->
     open_port({spawn_executable, Program},
               [{args, Arguments}, {env, Environment}, {packet, 4}, binary, exit_status]).
 
-%% @doc Makes the command that starts an executable with so many descriptors.
+%% @doc Makes the command that starts an executable with so many descriptors, beside other agents.
 %%
 %% The VM's table of ports follows the limit of descriptors. A process may raise its own up to the
 %% hard limit.
--spec command(file:filename(), pos_integer()) -> command().
-command(Agent, Files) ->
+-spec command(file:filename(), pos_integer(), Agents :: pos_integer()) -> command().
+command(Agent, Files, Agents) ->
     Script = "ulimit -Sn \"$1\" || ulimit -Sn \"$(ulimit -Hn)\"; shift; exec \"$@\"",
-    {"/bin/sh", ["-c", Script, "sh", integer_to_list(max(1024, Files)), Agent], environment()}.
+    {"/bin/sh", ["-c", Script, "sh", integer_to_list(max(1024, Files)), Agent],
+     environment(Files, Agents)}.
 
 %% Agents share processors with each other, so their schedulers must not spin. Each connection needs
-%% a process and a port.
-environment() ->
+%% a process and a port. The VM keeps 16 bytes for each possible process. Where each processor has
+%% an agent, one scheduler for each is enough: it needs fewer threads, and has fewer free places in
+%% its memory.
+environment(Files, Agents) ->
     [{"WHITTLE_LOAD_AGENT", "stdio"},
-     {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P 262144 -noinput"}].
+     {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P "
+      ++ integer_to_list(processes(Files)) ++ " -noinput"
+      ++ case Agents >= erlang:system_info(schedulers_online) of
+             true -> " +S 1:1 +SDcpu 1:1 +SDio 1";
+             false -> ""
+         end}].
+
+%% @doc Returns the most processes of an agent with so many descriptors.
+-spec processes(pos_integer()) -> pos_integer().
+processes(Files) when Files =< 30_000 -> 32_768;
+processes(_) -> 262_144.
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

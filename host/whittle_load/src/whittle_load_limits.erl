@@ -26,7 +26,6 @@
 %% connect(2) slows down when more than half of an address's ports are in use (a trial: from 15,000
 %% to 2,500 a second).
 -define(PORTS_IN_USE, 0.5).
--define(PROCESSES, 262_144).
 %% Bytes, from trials with idle connections: an agent at rest; a user that hibernates; one end of a
 %% connection in the kernel, and both.
 -define(AGENT_BYTES, 18_000_000).
@@ -95,7 +94,7 @@ check(#{target := #{host := Host}, phases := Phases},
      #{limit => "descriptors of the machine",
        needs => Agents * ?OWN_FILES + Users * case Here of true -> 2; false -> 1 end,
        has => AllFiles, lift => "sysctl fs.file-max"},
-     #{limit => "processes of an agent", needs => ceil(Users / Agents) + 100, has => ?PROCESSES,
+     #{limit => "processes of an agent", needs => ceil(Users / Agents) + 100, has => whittle_load_build:processes(Files),
        lift => "use more agents (--agents)"},
      #{limit => "local ports of an address", needs => ceil(Users / max(1, length(Sources))),
        has => Ports,

@@ -21,7 +21,7 @@
 
 -type kind() :: #{api := inet | inet_socket | socket, transport := tcp | tls,
                   active := true | once | pos_integer(), buffer := default | pos_integer(),
-                  hibernate := boolean(), tls := [ssl:tls_server_option()]}.
+                  hibernate := boolean()}.
 
 %% @private
 -spec start(application:start_type(), term()) -> {ok, pid()}.
@@ -79,14 +79,22 @@ listen(#{api := socket}) ->
     ok = socket:listen(Listener, 1024),
     {ok, #{port := Number}} = socket:sockname(Listener),
     {Listener, Number};
-listen(#{transport := tls, tls := Tls} = Kind) ->
-    {ok, Listener} = ssl:listen(0, options(Kind) ++ listening() ++ Tls),
+listen(#{transport := tls} = Kind) ->
+    {ok, Listener} = ssl:listen(0, options(Kind) ++ listening() ++ certificate()),
     {ok, {_, Number}} = ssl:sockname(Listener),
     {Listener, Number};
 listen(Kind) ->
     {ok, Listener} = gen_tcp:listen(0, options(Kind) ++ listening()),
     {ok, Number} = inet:port(Listener),
     {Listener, Number}.
+
+%% A curve and a digest that TLS 1.3 allows
+certificate() ->
+    Of = [{key, {namedCurve, secp256r1}}, {digest, sha256}],
+    Chain = #{root => Of, intermediates => [], peer => Of},
+    #{server_config := Config} =
+        public_key:pkix_test_data(#{server_chain => Chain, client_chain => Chain}),
+    [Option || {Key, _} = Option <- Config, Key =:= cert orelse Key =:= key].
 
 listening() -> [{ip, ?HOST}, {backlog, 1024}, {reuseaddr, true}].
 
