@@ -14,6 +14,7 @@
         #{agents => pos_integer(),              % default: as many as the scenario needs
           seed => integer(),                    % instead of the scenario's
           allow_remote => boolean(),            % default: false
+          trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
 %% `needs' comes before a run, and lists the limits that it will hit.
@@ -35,6 +36,7 @@
                 | whittle_load_limits:error()
                 | whittle_load_build:error()
                 | whittle_load_account:error()
+                | whittle_load_trial:error()
                 | whittle_load_account_text:error().
 
 %% @doc Runs a scenario and returns its report. Errors are those of {@link format_error/1}.
@@ -74,7 +76,8 @@ run(Scenario, Command, #{agents := Agents}, Tell) ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Lists the limits of this machine that matter for a scenario, without a run. Errors are those
+%% @doc Lists the limits of this machine that matter for a scenario, without a run, or with a short
+%% trial for the CPU time. Errors are those
 %% of {@link format_error/1}.
 -spec check(file:filename(), options()) ->
           {ok, #{users := non_neg_integer(), agents := pos_integer(), needs := [need()],
@@ -84,10 +87,45 @@ check(File, Options) ->
       [fun(_) -> whittle_load_scenario:read(File) end,
        fun(Scenario) -> whittle_load_target:resolve(Scenario, Options) end,
        fun(Scenario) -> planned(Scenario, Options) end,
-       fun({_, #{users := Users, agents := Agents}, Needs}) ->
+       fun({Scenario, Spread, Needs}) ->
+               case trial(Scenario, Spread, Options) of
+                   {ok, Tried} -> {ok, {Spread, Needs ++ Tried}};
+                   {error, _} = Error -> Error
+               end
+       end,
+       fun({#{users := Users, agents := Agents}, Needs}) ->
                {ok, #{users => Users, agents => Agents, needs => Needs,
                       enough => lists:all(fun whittle_load_limits:enough/1, Needs)}}
        end]).
+
+%% The process collects the seconds of the trial in its dictionary: `tell' runs in it.
+trial(Scenario, #{users := Users}, #{trial := true} = Options) ->
+    Tell = maps:get(tell, Options, fun(_) -> ok end),
+    Watch = fun({second, _, Result}) -> put(?MODULE, [second(Result) | get(?MODULE)]);
+               (Event) -> Tell(Event)
+            end,
+    Trial = whittle_load_trial:scenario(Scenario),
+    undefined = put(?MODULE, []),
+    Run = whittle_load_build:with_agent(
+            Trial, #{files => 1024, agents => 1}, Tell,
+            fun(Command) ->
+                    whittle_load_run:run(Trial, #{agents => 1, command => Command, tell => Watch})
+            end),
+    case {Run, lists:reverse(erase(?MODULE))} of
+        {{ok, #{result := Result}}, Seconds} ->
+            case whittle_load_trial:need(Scenario, Users, Seconds,
+                                         whittle_load_result:event(connected, Result),
+                                         erlang:system_info(logical_processors_available)) of
+                {ok, Need} -> {ok, [Need]};
+                {error, _} = Error -> Error
+            end;
+        {{error, _} = Error, _} -> Error
+    end;
+trial(_, _, _) -> {ok, []}.
+
+second(Result) ->
+    {lists:sum([Cpu || {_, #{cpu := Cpu}} <- whittle_load_result:agents(Result)]),
+     whittle_load_result:event(started, Result), whittle_load_result:event(ended, Result)}.
 
 %% @doc Measures what a connection costs at each end. The choices have the form `FACTOR=VALUE'.
 %% Errors are those of {@link format_error/1}.
@@ -254,6 +292,7 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error({trial, _} = Reason) -> whittle_load_trial:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= account; Tag =:= memory; Tag =:= few_files ->
     whittle_load_account:format_error(Reason);
 format_error(unknown) -> whittle_load_account:format_error(unknown);

@@ -13,7 +13,8 @@
                | {directory, {file:filename(), file:posix() | badarg}}.
 
 %% @doc Builds an agent, calls a function with the command that starts it, and removes it.
--spec with_agent(whittle_load_scenario:scenario(), whittle_load_limits:spread(),
+-spec with_agent(whittle_load_scenario:scenario(),
+                 #{files := pos_integer(), agents := pos_integer(), _ => _},
                  fun((whittle_make:event()) -> term()), fun((command()) -> Result)) ->
           Result | {error, error()}.
 with_agent(#{target := #{client := Client, transport := Transport, host := Host,
