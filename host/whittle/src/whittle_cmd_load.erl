@@ -17,6 +17,8 @@ command() ->
                     help => "draw other random numbers than the scenario's seed does"},
                   #{name => allow_remote, long => "allow-remote",
                     help => "the server may be another machine, whose owner agrees"},
+                  #{name => hosts, long => "hosts", value => "USER@HOST,...", list => true,
+                    help => "run the agents on these machines, over ssh"},
                   #{name => trial, long => "trial",
                     help => "check: run some users for seven seconds to estimate the CPU time"},
                   whittle_command_line:json()
@@ -41,7 +43,9 @@ needs_scenario(Name) ->
 
 options(Values) ->
     whittle_work:steps(
-      [fun(_) -> number(agents, {1, 1000}, Values, maps:with([allow_remote, trial], Values)) end,
+      [fun(_) ->
+               number(agents, {1, 1000}, Values, maps:with([allow_remote, hosts, trial], Values))
+       end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,
        fun(Options) -> {ok, Options#{tell => fun tell/1}} end]).
 

@@ -14,6 +14,7 @@
         #{agents => pos_integer(),              % default: as many as the scenario needs
           seed => integer(),                    % instead of the scenario's
           allow_remote => boolean(),            % default: false
+          hosts => [string()],                  % other machines for the agents, by ssh
           trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
@@ -27,6 +28,7 @@
           result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          machines := pos_integer(),            % of the agents
           lost := [pos_integer()],
           duration := non_neg_integer()}.       % planned, nanoseconds
 
@@ -37,6 +39,7 @@
                 | whittle_load_build:error()
                 | whittle_load_account:error()
                 | whittle_load_trial:error()
+                | whittle_load_hosts:error()
                 | whittle_load_account_text:error().
 
 %% @doc Runs a scenario and returns its report. Errors are those of {@link format_error/1}.
@@ -44,7 +47,12 @@
 run(File, Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     whittle_work:steps(
-      [fun(_) -> whittle_load_scenario:read(File) end,
+      [fun(_) ->
+               case whittle_load_hosts:check(hosts(Options)) of
+                   ok -> whittle_load_scenario:read(File);
+                   {error, _} = Error -> Error
+               end
+       end,
        fun(Scenario) -> whittle_load_target:resolve(Scenario, Options) end,
        fun(Scenario) -> planned(Scenario, Options) end,
        fun({Scenario, Spread, Needs}) ->
@@ -52,13 +60,19 @@ run(File, Options) ->
                     || [_ | _] = Missing <- [[Need || Need <- Needs,
                                                       not whittle_load_limits:enough(Need)]]],
                whittle_load_build:with_agent(
-                 Scenario, Spread, Tell,
-                 fun(Command) -> run(changed(Scenario, Spread, Options), Command, Spread, Tell) end)
+                 Scenario, Spread, hosts(Options), Tell,
+                 fun(Commands) ->
+                         run(changed(Scenario, Spread, Options), Commands, Spread, Tell)
+                 end)
        end]).
 
+hosts(Options) -> maps:get(hosts, Options, []).
+
+%% Each host has an agent at least.
 planned(Scenario, Options) ->
     Machine = whittle_load_machine:limits(),
-    case whittle_load_limits:spread(Scenario, Options, Machine) of
+    case whittle_load_limits:spread(Scenario, Options#{least => max(1, length(hosts(Options)))},
+                                    Machine) of
         {ok, Spread} ->
             {ok, {Scenario, Spread, whittle_load_limits:check(Scenario, Spread, Machine)}};
         {error, _} = Error -> Error
@@ -67,11 +81,17 @@ planned(Scenario, Options) ->
 changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
     Scenario#{seed := maps:get(seed, Options, Seed), sources := Sources}.
 
-run(Scenario, Command, #{agents := Agents}, Tell) ->
-    case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell}) of
-        {ok, #{result := Result} = Outcome} ->
+run(Scenario, Commands, #{agents := Agents}, Tell) ->
+    case whittle_load_run:run(Scenario, #{agents => Agents, commands => Commands, tell => Tell}) of
+        {ok, #{result := Counted} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
-            {ok, Outcome#{scenario => Scenario, agents => Agents,
+            %% Machines have different clocks.
+            Result = case Commands of
+                         [_] -> Counted;
+                         _ -> whittle_load_result:without_delivery(Counted)
+                     end,
+            {ok, Outcome#{result := Result, machines => length(Commands), scenario => Scenario,
+                          agents => Agents,
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.
@@ -107,9 +127,9 @@ trial(Scenario, #{users := Users}, #{trial := true} = Options) ->
     Trial = whittle_load_trial:scenario(Scenario),
     undefined = put(?MODULE, []),
     Run = whittle_load_build:with_agent(
-            Trial, #{files => 1024, agents => 1}, Tell,
-            fun(Command) ->
-                    whittle_load_run:run(Trial, #{agents => 1, command => Command, tell => Watch})
+            Trial, #{files => 1024, agents => 1}, [], Tell,
+            fun(Commands) ->
+                    whittle_load_run:run(Trial, #{agents => 1, commands => Commands, tell => Watch})
             end),
     case {Run, lists:reverse(erase(?MODULE))} of
         {{ok, #{result := Result}}, Seconds} ->
@@ -195,8 +215,10 @@ met(#{verdicts := Verdicts, lost := Lost, result := Result}) ->
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts}) ->
-    [[["users", ""] | users(Result)],
+tables(#{result := Result, verdicts := Verdicts, machines := Machines}) ->
+    [[["users", ""] | users(Result)
+      ++ [["delivery", "not measured: the agents' machines have different clocks"]
+          || Machines > 1]],
      [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
       | [latency(Step, whittle_load_result:latency(Step, Result))
          || Step <- whittle_load_result:steps(Result)]]]
@@ -292,6 +314,9 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error(no_ssh) -> whittle_load_hosts:format_error(no_ssh);
+format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name ->
+    whittle_load_hosts:format_error(Reason);
 format_error({trial, _} = Reason) -> whittle_load_trial:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= account; Tag =:= memory; Tag =:= few_files ->
     whittle_load_account:format_error(Reason);

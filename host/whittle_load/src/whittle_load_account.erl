@@ -5,7 +5,7 @@
 %% the two processes, and the slabs and the memory of the kernel. Each cost is the slope of a line
 %% through these points. The parts are blocks of the VMs, free space between them, and slabs. Their
 %% sum is compared with another account: the pages of the processes, and the memory that the kernel
-%% uses beside the pages of processes and files.
+%% counts for the control groups of the two programs.
 %% @hidden
 -module(whittle_load_account).
 
@@ -40,7 +40,6 @@
 -type costs() :: #{server := [part()], client := [part()], kernel := [part()],
                    measured := [part()],    % pages of each process, and the kernel's memory
                    total := cost(),         % the sum of these
-                   groups := [part()],      % the kernel's memory, as control groups count it
                    unexplained := cost()}.  % the total less all other parts
 
 -type part() :: {Name :: string(), cost()}.
@@ -161,9 +160,9 @@ each([{N, #{security := Security} = Kind} | Kinds], Of, Most, Dir, Tell, Program
 program(Security, _, _, Programs) when is_map_key(Security, Programs) -> {ok, Programs};
 program(Security, Dir, Tell, Programs) ->
     Input = filename:join([code:priv_dir(whittle_load), "programs", "connections"]),
-    case whittle_make:make(#{input => Input, tell => Tell,
-                             add => [ssl || Security =:= tls],
-                             out => filename:join(Dir, "connections-" ++ atom_to_list(Security))}) of
+    File = filename:join(Dir, "connections-" ++ atom_to_list(Security)),
+    case whittle_make:make(#{input => Input, tell => Tell, out => File,
+                             add => [ssl || Security =:= tls]}) of
         {ok, #{out := Out}} -> {ok, Programs#{Security => Out}};
         {error, Reason} -> {error, {make, Reason}}
     end.
@@ -273,13 +272,12 @@ costs(Points) ->
     Server = vm_parts(fun({_, Vm, _, _}) -> Vm end),
     Client = vm_parts(fun({_, _, Vm, _}) -> Vm end),
     Kernel = kernel_parts(Points),
-    Measured = measured(),
+    Measured = measured(Points),
     Sum = fun(Parts) -> fun(Point) -> lists:sum([Value(Point) || {_, Value} <- Parts]) end end,
     Total = Sum(Measured),
     Parts = Sum(Server ++ Client ++ Kernel),
     #{server => fitted(Server, Points), client => fitted(Client, Points),
       kernel => fitted(Kernel, Points), measured => fitted(Measured, Points),
-      groups => fitted(groups(Points), Points),
       total => slope(Total, Points),
       unexplained => slope(fun(Point) -> Total(Point) - Parts(Point) end, Points)}.
 
@@ -287,17 +285,20 @@ measured() ->
     Pages = fun(#{process := #{anonymous := Anonymous, files := Files}}) -> Anonymous + Files end,
     [{"server's VM", fun({_, Vm, _, _}) -> Pages(Vm) end},
      {"client's VM", fun({_, _, Vm, _}) -> Pages(Vm) end},
-     {"kernel", fun({_, #{process := #{tables := Ours}}, #{process := #{tables := Theirs}},
-                     #{slabs := Slabs, other := Other}}) ->
-                        Other + Ours + Theirs + lists:sum(maps:values(maps:with(?CACHES, Slabs)))
-                end}].
+     {"kernel, server", fun({_, #{kernel := Bytes}, _, _}) -> Bytes end},
+     {"kernel, client", fun({_, _, #{kernel := Bytes}, _}) -> Bytes end}].
 
-%% The memory of the kernel that belongs to the two programs, by control groups
-groups([{_, #{kernel := Ours}, #{kernel := Theirs}, _} | _])
+%% Without control groups, the memory of the kernel is that of the whole machine.
+measured([{_, #{kernel := Ours}, #{kernel := Theirs}, _} | _])
   when is_integer(Ours), is_integer(Theirs) ->
-    [{"server's group", fun({_, #{kernel := Bytes}, _, _}) -> Bytes end},
-     {"client's group", fun({_, _, #{kernel := Bytes}, _}) -> Bytes end}];
-groups(_) -> [].
+    measured();
+measured(_) ->
+    lists:sublist(measured(), 2)
+        ++ [{"kernel", fun({_, #{process := #{tables := Ours}}, #{process := #{tables := Theirs}},
+                            #{slabs := Slabs, other := Other}}) ->
+                               Other + Ours + Theirs
+                                   + lists:sum(maps:values(maps:with(?CACHES, Slabs)))
+                       end}].
 
 fitted(Parts, Points) -> [{Name, slope(Value, Points)} || {Name, Value} <- Parts].
 
@@ -322,7 +323,11 @@ vm_parts(Vm) ->
               #{allocators := Allocators} = Vm(Point),
               lists:sum([C - B || {Name, #{blocks := B, carriers := C}} <- maps:to_list(Allocators),
                                   Name =/= temp_alloc])
-      end}].
+      end},
+     {"never touched", fun(Point) ->
+                               #{process := #{untouched := Bytes}} = Vm(Point),
+                               -Bytes
+                       end}].
 
 kernel_parts(Points) ->
     {_, _, _, #{slabs := Known}} = hd(Points),

@@ -59,13 +59,12 @@ value(Value) -> atom_to_list(Value).
 
 %% @doc Writes the tables: the sums, the parts of each end, and those of the kernel.
 -spec tables([whittle_load_account:account()]) -> [[[unicode:chardata() | integer()]]].
-tables([{_, _, #{measured := First, groups := Groups}} | _] = Accounts) ->
+tables([{_, _, #{measured := First}} | _] = Accounts) ->
     [[["bytes per connection" | [Name || {Name, _} <- First]] ++ ["sum", "parts", "unexplained"]
       | [sums(Account) || Account <- Accounts]]]
         ++ [parts(Title, Key, Accounts)
             || {Title, Key} <- [{"server's VM", server}, {"client's VM", client},
-                                {"kernel, both ends", kernel}]]
-        ++ [parts("kernel, by control groups", groups, Accounts) || Groups =/= []].
+                                {"kernel, both ends", kernel}]].
 
 sums({Kind, _, #{server := Server, client := Client, kernel := Kernel, measured := Measured,
                  total := Total, unexplained := Unexplained}}) ->
@@ -101,10 +100,10 @@ parts(Title, Key, Accounts) ->
 json(Accounts) ->
     [maps:merge(maps:map(fun(_, Value) -> Value end, Kind),
                 #{connections => Connections, server => named(Server), client => named(Client),
-                  kernel => named(Kernel), measured => named(Measured), groups => named(Groups), sum => cost(Total),
+                  kernel => named(Kernel), measured => named(Measured), sum => cost(Total),
                   unexplained => cost(Unexplained)})
      || {Kind, Connections, #{server := Server, client := Client, kernel := Kernel,
-                              measured := Measured, groups := Groups, total := Total,
+                              measured := Measured, total := Total,
                               unexplained := Unexplained}} <- Accounts].
 
 named(Parts) -> maps:from_list([{list_to_binary(Name), cost(Cost)} || {Name, Cost} <- Parts]).

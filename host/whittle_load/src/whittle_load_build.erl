@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_build).
 
--export([with_agent/4, command/3, processes/1, open/1, format_error/1]).
+-export([with_agent/5, command/3, processes/1, open/1, format_error/1]).
 
 -export_type([command/0, error/0]).
 
@@ -12,30 +12,49 @@
 -type error() :: {make, whittle_make:reason()}
                | {directory, {file:filename(), file:posix() | badarg}}.
 
-%% @doc Builds an agent, calls a function with the command that starts it, and removes it.
+%% @doc Builds an agent for each kind of machine, calls a function with the commands that start
+%% agents, and removes the files. Without hosts, the agents run on this machine.
 -spec with_agent(whittle_load_scenario:scenario(),
-                 #{files := pos_integer(), agents := pos_integer(), _ => _},
-                 fun((whittle_make:event()) -> term()), fun((command()) -> Result)) ->
-          Result | {error, error()}.
-with_agent(#{target := #{client := Client, transport := Transport, host := Host,
-                         options := Given}}, #{files := Files, agents := Agents}, Tell, Fun) ->
+                 #{files := pos_integer(), agents := pos_integer(), _ => _}, Hosts :: [string()],
+                 fun((whittle_make:event()) -> term()),
+                 fun(([command(), ...]) -> Result)) ->
+          Result | {error, error() | whittle_load_hosts:error()}.
+with_agent(Scenario, #{files := Files, agents := Agents}, Hosts, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
         {ok, Dir} ->
-            try
-                Request = #{input => code:lib_dir(whittle_load_agent),
-                            out => filename:join(Dir, "agent"), tell => Tell,
-                            add => [ssl || Transport =:= tls]
-                                ++ [crypto || #{mechanism := scram} <- [Given]],
-                            shake => #{unit => functions, missing => crash,
-                                       on => [inet6 || tuple_size(Host) =:= 8],
-                                       declared => declared(Transport, Client)}},
-                case whittle_make:make(Request) of
-                    {ok, #{out := Out}} -> Fun(command(Out, Files, Agents));
-                    {error, Reason} -> {error, {make, Reason}}
-                end
+            try Hosts of
+                [] ->
+                    case built(#{}, Scenario, filename:join(Dir, "agent"), Tell) of
+                        {ok, Out} -> Fun([command(Out, Files, Agents)]);
+                        {error, _} = Error -> Error
+                    end;
+                _ ->
+                    whittle_load_hosts:with_agents(
+                      Hosts, fun(Target) -> for_target(Target, Scenario, Dir, Tell) end,
+                      fun(Agent) -> command(Agent, Files, ceil(Agents / length(Hosts))) end, Fun)
             after whittle_unfinished:remove_directory(Dir)
             end;
         {error, {Dir, Reason}} -> {error, {directory, {Dir, Reason}}}
+    end.
+
+%% Several hosts may have the same target.
+for_target(Target, Scenario, Dir, Tell) ->
+    Out = filename:join(Dir, "agent-" ++ Target),
+    case filelib:is_regular(Out) of
+        true -> {ok, Out};
+        false -> built(#{target => Target}, Scenario, Out, Tell)
+    end.
+
+built(More, #{target := #{client := Client, transport := Transport, host := Host,
+                          options := Given}}, Out, Tell) ->
+    Request = #{input => code:lib_dir(whittle_load_agent), out => Out, tell => Tell,
+                add => [ssl || Transport =:= tls] ++ [crypto || #{mechanism := scram} <- [Given]],
+                shake => #{unit => functions, missing => crash,
+                           on => [inet6 || tuple_size(Host) =:= 8],
+                           declared => declared(Transport, Client)}},
+    case whittle_make:make(maps:merge(Request, More)) of
+        {ok, #{out := Made}} -> {ok, Made};
+        {error, Reason} -> {error, {make, Reason}}
     end.
 
 %% The plan names the client. ssl makes atoms of the names of ciphers and of its own tables and

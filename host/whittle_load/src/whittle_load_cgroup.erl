@@ -32,12 +32,18 @@ make(Name) ->
 
 made({_, Dir} = Group) ->
     ok = whittle_unfinished:begun(Dir, fun() -> remove(Group) end),
-    case {file:make_dir(Dir), kernel(Group)} of
-        {ok, {ok, _}} -> {ok, Group};
+    case {file:make_dir(Dir), accepted(Group), kernel(Group)} of
+        {ok, ok, {ok, _}} -> {ok, Group};
         _ ->
             ok = remove(Group),
             none
     end.
+
+%% Version 1 counts accepted connections only after somebody has set a limit for TCP. This one is no
+%% limit.
+accepted({v1, Dir}) ->
+    file:write_file(filename:join(Dir, "memory.kmem.tcp.limit_in_bytes"), "-1", [raw]);
+accepted({v2, _}) -> ok.
 
 %% @doc Moves a process with all its threads into a group.
 -spec add(pos_integer(), group()) -> ok | {error, file:posix() | badarg | terminated}.

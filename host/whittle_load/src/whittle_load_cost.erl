@@ -1,7 +1,8 @@
 %% @doc Names the memory that users, agents and connections need, in bytes.
 %%
-%% The figures are those of docs/load-account.md, measured with `whittle load account' on x86-64 with
-%% OTP 29 (flavor `size') and Linux 6.18, and of trials with agents at rest. They are rounded up.
+%% The figures are those of docs/load-account.md, measured with `whittle load account' on x86-64
+%% with OTP 29 (flavor `size') and Linux 6.18, and of trials with agents at rest. They are rounded
+%% up.
 %% @hidden
 -module(whittle_load_cost).
 

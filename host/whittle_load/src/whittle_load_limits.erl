@@ -35,7 +35,8 @@
 
 %% @doc Spreads the users. Users on this machine's own loopback addresses get as many source
 %% addresses as they need.
--spec spread(whittle_load_scenario:scenario(), #{agents => pos_integer(), _ => _},
+-spec spread(whittle_load_scenario:scenario(),
+             #{agents => pos_integer(), least => pos_integer(), _ => _},
              whittle_load_machine:limits()) -> {ok, spread()} | {error, error()}.
 spread(#{phases := Phases, agents := Wanted, sources := Sources, target := #{host := Host}},
        Options, #{files := Files, ports := Ports}) ->
@@ -44,11 +45,12 @@ spread(#{phases := Phases, agents := Wanted, sources := Sources, target := #{hos
                unknown -> ?USERS;
                _ -> max(1, min(?USERS, Files - ?OWN_FILES))
            end,
-    Agents = case {Options, Wanted} of
-                 {#{agents := Given}, _} -> Given;
-                 {_, auto} -> max(1, ceil(Users / Most));
-                 _ -> Wanted
-             end,
+    Agents = max(maps:get(least, Options, 1),
+                 case {Options, Wanted} of
+                     {#{agents := Given}, _} -> Given;
+                     {_, auto} -> ceil(Users / Most);
+                     _ -> Wanted
+                 end),
     case Agents =< ?AGENTS of
         true -> {ok, spread(Users, Agents, Sources, Host, Ports)};
         false -> {error, {too_many_agents, {Users, Agents}}}

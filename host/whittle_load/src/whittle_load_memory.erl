@@ -11,9 +11,10 @@
 %% neither free, nor a page of a file, nor a page of a process.
 -type kernel() :: #{slabs := #{binary() => non_neg_integer()}, other := integer()}.
 
-%% Bytes: pages of the process that belong to no file, pages that do, and the tables of its pages.
+%% Bytes: pages of the process that belong to no file, pages that do, the tables of its pages, and
+%% the part of its memory that it has never touched.
 -type process() :: #{anonymous := non_neg_integer(), files := non_neg_integer(),
-                     tables := non_neg_integer()}.
+                     tables := non_neg_integer(), untouched := integer()}.
 
 -type error() :: {memory, {file:filename(), file:posix() | badarg | terminated | unknown}}.
 
@@ -55,8 +56,8 @@ kernel([SlabText, MemoryText, ZoneText]) ->
 
 %% Each processor keeps some free pages, which `MemFree' does not count.
 reserves(ZoneText) ->
-    case re:run(ZoneText, "(?m)^ +count: +([0-9]{1,15})$", [global, {capture, all_but_first, binary}])
-    of
+    case re:run(ZoneText, "(?m)^ +count: +([0-9]{1,15})$",
+                [global, {capture, all_but_first, binary}]) of
         {match, Counts} -> ?PAGE * lists:sum([binary_to_integer(Count) || [Count] <- Counts]);
         nomatch -> 0
     end.
@@ -69,8 +70,9 @@ process(Pid) ->
         {ok, Text} ->
             case parse_fields(Text) of
                 #{<<"RssAnon">> := Anonymous, <<"RssFile">> := Files, <<"RssShmem">> := Shared,
-                  <<"VmPTE">> := Tables} ->
-                    {ok, #{anonymous => Anonymous, files => Files + Shared, tables => Tables}};
+                  <<"VmPTE">> := Tables, <<"VmData">> := Data} ->
+                    {ok, #{anonymous => Anonymous, files => Files + Shared, tables => Tables,
+                           untouched => Data - Anonymous}};
                 _ -> {error, {memory, {File, unknown}}}
             end;
         {error, _} = Error -> Error

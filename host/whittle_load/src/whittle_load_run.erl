@@ -11,8 +11,8 @@
 
 -type options() ::
         #{agents := pos_integer(),
-          %% The program of an agent, its arguments and its environment
-          command := whittle_load_build:command(),
+          %% The agents take them in turn.
+          commands := [whittle_load_build:command(), ...],
           tell := fun((event()) -> term())}.
 
 %% `second' comes once a second.
@@ -41,9 +41,10 @@
 
 %% @doc Runs a scenario.
 -spec run(whittle_load_scenario:scenario(), options()) -> {ok, outcome()} | {error, error()}.
-run(Scenario, #{agents := Count, command := Command} = Options) ->
+run(Scenario, #{agents := Count, commands := Commands} = Options) ->
     ok = known_atoms(),
-    Ports = [whittle_load_build:open(Command) || _ <- lists:seq(1, Count)],
+    Ports = [whittle_load_build:open(lists:nth((N - 1) rem length(Commands) + 1, Commands))
+             || N <- lists:seq(1, Count)],
     Numbered = lists:zip(Ports, lists:seq(1, Count)),
     try
         case prepared(Numbered, Scenario, Count) of

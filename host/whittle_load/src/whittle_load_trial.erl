@@ -1,7 +1,7 @@
 %% @doc Estimates the CPU time of all agents from a short run with few users. This module is pure.
 %%
-%% Users start for three seconds and then stay for four. The CPU time of the later seconds is that of
-%% users that are there; the rest of the CPU time is that of their starts.
+%% Users start for three seconds and then stay for four. The CPU time of the later seconds is that
+%% of users that are there; the rest of the CPU time is that of their starts.
 %% @hidden
 -module(whittle_load_trial).
 
@@ -85,5 +85,5 @@ between({Cpu1, Started1, Ended1}, {Cpu2, Started2, Ended2}) ->
 format_error({trial, no_connection}) ->
     "no user of the trial could connect: start the server, or leave out --trial";
 format_error({trial, {short, Seconds}}) ->
-    io_lib:format("the trial has only ~b of its ~b seconds: run it again when the machine has less to "
-                  "do", [Seconds, ?RAMP + ?STAY]).
+    io_lib:format("the trial has only ~b of its ~b seconds: run it again when the machine has "
+                  "less to do", [Seconds, ?RAMP + ?STAY]).

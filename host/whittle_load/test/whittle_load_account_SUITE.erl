@@ -5,13 +5,13 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([measures/1, talks/1, ended_program/1, choices/1, wrong_choices/1, all_kinds/1, slopes/1,
-         tables/1, slabs/1, kernel/1, no_kernel/1, fields/1, any_text/1]).
+         whole_machine/1, tables/1, slabs/1, kernel/1, no_kernel/1, fields/1, any_text/1]).
 
 suite() -> [{timetrap, {minutes, 3}}].
 
 all() ->
-    [measures, talks, ended_program, choices, wrong_choices, all_kinds, slopes, tables, slabs, kernel,
-     no_kernel, fields, any_text].
+    [measures, talks, ended_program, choices, wrong_choices, all_kinds, slopes, whole_machine,
+     tables, slabs, kernel, no_kernel, fields, any_text].
 
 %% The program is compiled for the stock VM, whose blocks have about the same sizes.
 init_per_suite(Config) ->
@@ -83,8 +83,8 @@ wrong_choices(_) ->
                                            end})
      || {Choice, Text} <-
             [{"tls", "--only cannot be `tls': give FACTOR=VALUE, such as transport=inet"},
-             {"transprt=inet", "there is no factor `transprt' (did you mean transport?); take one of "
-              "transport, security, active, buffer, hibernate, traffic"},
+             {"transprt=inet", "there is no factor `transprt' (did you mean transport?); take one "
+               "of transport, security, active, buffer, hibernate, traffic"},
              {"active=11", "`active' cannot be `11': take one of once, true, 10"}]],
     ?assertEqual({error, impossible},
                  whittle_load_account_text:choices(["transport=socket", "security=tls"])).
@@ -98,26 +98,36 @@ all_kinds(_) ->
 
 %% Exact points give exact slopes, and a part that nobody measures is unexplained.
 slopes(_) ->
-    #{server := Server, kernel := Kernel, total := #{slope := Total}, groups := Groups,
+    #{server := Server, kernel := Kernel, total := #{slope := Total}, measured := Measured,
       unexplained := #{slope := Unexplained, interval := {Low, High}}} =
         whittle_load_account:costs([point(N) || N <- [100, 200, 300, 400]]),
     ?assert(abs(slope("port, socket", Server) - 1500) < 1.0e-6),
     ?assert(abs(slope("free in carriers", Server) - 100) < 1.0e-6),
     ?assert(abs(slope("TCP", Kernel) - 5000) < 1.0e-6),
-    ?assert(abs(slope("client's group", Groups) - 4000) < 1.0e-6),
-    %% 2 ends of 1,700 bytes in pages, 5,000 in slabs, 60 of the kernel in no slab
-    ?assert(abs(Total - 8460) < 1.0e-6),
-    ?assert(abs(Unexplained - 260) < 1.0e-6),
+    ?assert(abs(slope("kernel, client", Measured) - 4000) < 1.0e-6),
+    %% 2 ends of 1,700 bytes in pages, and 4,000 of the kernel. Parts: 1,600 in carriers, of which
+    %% 10 are not touched, and 5,000 in slabs
+    ?assert(abs(Total - 11_400) < 1.0e-6),
+    ?assert(abs(Unexplained - 3_220) < 1.0e-6),
     ?assert(Low =< Unexplained andalso Unexplained =< High).
+
+%% Without control groups, the kernel's memory is that of all programs.
+whole_machine(_) ->
+    #{measured := Measured} =
+        whittle_load_account:costs([{N, Server#{kernel := none}, Client, Kernel}
+                                    || {N, Server, Client, Kernel}
+                                           <- [point(N) || N <- [100, 200, 300]]]),
+    ?assert(abs(slope("kernel", Measured) - 5060) < 1.0e-6),
+    ?assertEqual(3, length(Measured)).
 
 tables(_) ->
     [Kind | _] = whittle_load_account:kinds([]),
     Accounts = [{Kind, 400, whittle_load_account:costs([point(N) || N <- [100, 200, 300, 400]])}],
     [Sums | _] = whittle_load_account_text:tables(Accounts),
-    ?assertEqual([["bytes per connection", "server's VM", "client's VM", "kernel", "sum", "parts",
-                   "unexplained"],
-                  ["inet once 64 hibernates", "1,700 ±0", "1,700 ±0", "5,060 ±0", "8,460 ±0",
-                   8200, "3.1 %"]],
+    ?assertEqual([["bytes per connection", "server's VM", "client's VM", "kernel, server",
+                   "kernel, client", "sum", "parts", "unexplained"],
+                  ["inet once 64 hibernates", "1,700 ±0", "1,700 ±0", "4,000 ±0", "4,000 ±0",
+                   "11,400 ±0", 8180, "28.2 %"]],
                  [[case Cell of
                        _ when is_integer(Cell) -> Cell;
                        _ -> unicode:characters_to_list(Cell)
@@ -129,7 +139,8 @@ point(N) ->
     Vm = #{allocators => #{driver_alloc => #{blocks => 1500 * N, carriers => 1600 * N},
                            %% Blocks of a moment
                            temp_alloc => #{blocks => 0, carriers => 50 * N}},
-           process => #{anonymous => 1700 * N + 5_000_000, files => 1_000_000, tables => 0},
+           process => #{anonymous => 1700 * N + 5_000_000, files => 1_000_000, tables => 0,
+                       untouched => 10 * N},
            kernel => 4000 * N},
     {N, Vm, Vm, #{slabs => #{<<"TCP">> => 5000 * N, <<"ext4_inode_cache">> => rand:uniform(1000)},
                   other => 60 * N}}.
@@ -142,10 +153,10 @@ slab_text() ->
     <<"slabinfo - version: 2.1\n"
       "# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables "
       "<limit> <batchcount> <sharedfactor> : slabdata <active_slabs> <num_slabs> <sharedavail>\n"
-      "TCP                   30     36   2432   13    8 : tunables    0    0    0 : slabdata      3 "
-      "     3      0\n"
-      "dentry              2000   2100    192   21    1 : tunables    0    0    0 : slabdata    100 "
-      "   100      0\n">>.
+      "TCP                   30     36   2432   13    8 : tunables    0    0    0 : slabdata      "
+      "3      3      0\n"
+      "dentry              2000   2100    192   21    1 : tunables    0    0    0 : slabdata    "
+      "100    100      0\n">>.
 
 kernel(_) ->
     ?assertEqual({ok, #{slabs => #{<<"TCP">> => 98_304, <<"dentry">> => 409_600},

@@ -49,7 +49,8 @@ failures(_) ->
             [{seconds(1, 1, 1), 0,
               "no user of the trial could connect: start the server, or leave out --trial"},
              {lists:sublist(seconds(1, 1, 1), 3), 1,
-              "the trial has only 3 of its 7 seconds: run it again when the machine has less to do"}]].
+              "the trial has only 3 of its 7 seconds: run it again when the machine has less to "
+              "do"}]].
 
 %% Some milliseconds before the first user; the users of a second start in its middle.
 seconds(Start, Each, Rate) ->
