@@ -6,10 +6,10 @@
 
 -export_type([kernel/0, process/0]).
 
-%% Bytes. `slabs' has the pages of each cache for equal objects, by the name of the cache. `other'
+%% Bytes. `slabs' has the objects of each cache of the kernel, by the name of the cache. `other'
 %% is the memory of the kernel outside of slabs, page tables and stacks: all other memory that is
 %% neither free, nor a page of a file, nor a page of a process.
--type kernel() :: #{slabs := #{binary() => non_neg_integer()}, other := integer()}.
+-type kernel() :: #{slabs := #{binary() => float()}, other := integer()}.
 
 %% Bytes: pages of the process that belong to no file, pages that do, the tables of its pages, and
 %% the part of its memory that it has never touched.
@@ -84,15 +84,18 @@ text(File) ->
         {error, Reason} -> {error, {memory, {File, Reason}}}
     end.
 
-%% @doc Returns the bytes in the slabs of each cache, from the text of `/proc/slabinfo'.
--spec parse_slabs(binary()) -> #{binary() => non_neg_integer()}.
+%% @doc Returns the bytes of the objects of each cache that are in use, with their share of the
+%% slabs' unusable space, from the text of `/proc/slabinfo'. Free places in slabs do not count,
+%% because a new object may take the place of one that other work has left.
+-spec parse_slabs(binary()) -> #{binary() => float()}.
 parse_slabs(Text) ->
     maps:from_list(
-      [{Name, ?PAGE * binary_to_integer(Pages) * binary_to_integer(Slabs)}
+      [{Name, binary_to_integer(Active) * ?PAGE * binary_to_integer(Pages)
+        / binary_to_integer(PerSlab)}
        || Line <- binary:split(Text, <<"\n">>, [global]),
-          {match, [Name, Pages, Slabs]}
-              <- [re:run(Line, "^([^# ]+)(?: +[0-9]{1,15}){4} +([0-9]{1,15}) : tunables.*"
-                         " : slabdata +[0-9]+ +([0-9]{1,15}) ",
+          {match, [Name, Active, PerSlab, Pages]}
+              <- [re:run(Line, "^([^# ]+) +([0-9]{1,15})(?: +[0-9]{1,15}){2} +([1-9][0-9]{0,14})"
+                         " +([0-9]{1,15}) : tunables",
                          [{capture, all_but_first, binary}])]]).
 
 %% @doc Returns the bytes of all fields `Name: N kB' of a text.
