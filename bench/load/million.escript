@@ -1,6 +1,6 @@
 #!/usr/bin/env escript
-%% Holds many connections between two kinds of Erlang VMs on this machine, and writes what they cost.
-%% The script `million' beside this file starts it.
+%% Holds many connections between two kinds of Erlang VMs on this machine, and writes what they
+%% cost. The script `million' beside this file starts it.
 %%
 %% Model. The servers are VMs of bench/load/lines, all on one port (SO_REUSEPORT). The clients are
 %% the agents of `whittle load', with classes of 20 % inactive, 60 % idle and 20 % active users.
@@ -9,8 +9,8 @@
 -mode(compile).
 
 -define(PORT, 7777).
-%% A VM with the limit of 20,000 descriptors holds some less. The kernel spreads connections over the
-%% servers with a deviation of less than 2 %.
+%% A VM with the limit of 20,000 descriptors holds some less. The kernel spreads connections over
+%% the servers with a deviation of less than 2 %.
 -define(SERVER_FILES, 20_000).
 -define(SERVER_USERS, 19_000).
 -define(AGENT_USERS, 19_000).
@@ -23,10 +23,11 @@ main([Users | More]) ->
 
 options(More) ->
     {case More of [Seconds | _] -> list_to_integer(Seconds); _ -> 120 end,
-     case More of [_, Agents | _] -> list_to_integer(Agents); _ -> auto end,
+     case More of [_, Agents | _] when Agents =/= "auto" -> list_to_integer(Agents); _ -> auto end,
      case More of
-         [_, _, Rates] -> [list_to_integer(Rate) || Rate <- string:lexemes(Rates, ",")];
-         _ -> [13000, 8500, 6000]
+         [_, _, Rates] ->
+             [_, _, _] = [list_to_integer(Rate) || Rate <- string:lexemes(Rates, ",")];
+         _ -> [12_500, 8_000, 5_500]
      end}.
 
 run(Users, Seconds, Agents0, Rates) ->
@@ -73,17 +74,15 @@ scenario(Users, Seconds, Agents, Rates) ->
       "{thresholds, [\"errors <= 0\", \"held >= ~b\"]}.~n",
       [?PORT, Agents, phases(Users, Rates), Seconds, Users]).
 
-phases(Users, Rates) ->
-    Most = [100_000, 500_000, Users],
-    {Phases, _} = lists:mapfoldl(
-                    fun({Rate, To0}, From) ->
-                            To = min(To0, Users),
-                            {[io_lib:format("{hold, ~b, \"~b ms\"}, ",
-                                            [Rate, ceil(1000 * (To - From) / Rate)])
-                              || To > From], max(From, To)}
-                    end, 0, lists:zip(lists:sublist(Rates ++ lists:duplicate(3, lists:last(Rates)), 3),
-                                      Most)),
+phases(Users, [First, Second, Third]) ->
+    {Phases, _} = lists:mapfoldl(fun phase/2, 0,
+                                 [{First, min(100_000, Users)}, {Second, min(500_000, Users)},
+                                  {Third, Users}]),
     Phases.
+
+phase({_, To}, From) when To =< From -> {"", From};
+phase({Rate, To}, From) ->
+    {io_lib:format("{hold, ~b, \"~b ms\"}, ", [Rate, ceil(1000 * (To - From) / Rate)]), To}.
 
 server(Program) ->
     Script = "ulimit -n \"$1\"; shift; exec \"$@\"",
@@ -128,8 +127,9 @@ guard(Main) ->
 tell(Before, Servers) ->
     fun({runtime, _}) -> ok;
        ({second, Second, Result}) -> second(Second, Result, Before, Servers);
-       ({needs, Needs}) -> [io:format("~s~n", [lists:join("  ", tuple_to_list(whittle_load:need(N)))])
-                            || N <- Needs];
+       ({needs, Needs}) ->
+            [io:format("~s~n", [lists:join("  ", tuple_to_list(whittle_load:need(Need)))])
+             || Need <- Needs];
        ({agent_ended, _, _} = Event) -> io:format("~p~n", [Event]);
        ({agent_silent, _} = Event) -> io:format("~p~n", [Event]);
        (_) -> ok
@@ -171,7 +171,8 @@ report({ok, Report}, Users, Before) ->
                gigabytes(lists:sum([Rss || {_, #{rss := Rss}} <- Agents])),
                gigabytes(lists:sum([Memory || {_, #{memory := Memory}} <- Agents])),
                lists:max([Queue || {_, #{queue := Queue}} <- Agents]),
-               gigabytes(get(servers)), gigabytes(get(most)), get(most) div Users, details(Now, Before)]);
+               gigabytes(get(servers)), gigabytes(get(most)), get(most) div Users,
+               details(Now, Before)]);
 report({error, Reason}, _, _) -> io:format("~ts~n", [whittle_load:format_error(Reason)]).
 
 details(#{fields := Now}, #{fields := Before}) ->

@@ -262,9 +262,9 @@ value(_, Time) -> whittle_load_unit:format_time(Time).
 
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
-json(#{result := Result, verdicts := Verdicts, agents := Agents, lost := Lost,
-       duration := Duration}) ->
-    #{agents => Agents, lost => length(Lost), seconds => Duration / 1.0e9,
+json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Machines,
+       lost := Lost, duration := Duration}) ->
+    #{agents => Agents, machines => Machines, lost => length(Lost), seconds => Duration / 1.0e9,
       vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
       too_slow => whittle_load_result:slow(Result) =/= [],
       delay => case whittle_load_result:late(Result) of
