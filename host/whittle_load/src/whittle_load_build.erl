@@ -12,6 +12,8 @@
 -type error() :: {make, whittle_make:reason()}
                | {directory, {file:filename(), file:posix() | badarg}}.
 
+-define(OWN, whittle_load_own_modules).
+
 %% @doc Builds an agent for each kind of machine, calls a function with the commands that start
 %% agents, and removes the files. Without hosts, the agents run on this machine.
 -spec with_agent(whittle_load_scenario:scenario(),
@@ -46,21 +48,42 @@ for_target(Target, Scenario, Dir, Tell) ->
     end.
 
 built(More, #{target := #{client := Client, transport := Transport, host := Host,
-                          options := Given}}, Out, Tell) ->
+                          options := Given}, own := Own, rows := Rows}, Out, Tell) ->
+    Dir = filename:dirname(Out),
     Request = #{input => code:lib_dir(whittle_load_agent), out => Out, tell => Tell,
-                add => [ssl || Transport =:= tls] ++ [crypto || #{mechanism := scram} <- [Given]],
+                libs => [Dir],
+                add => added(Own, Dir) ++ [ssl || Transport =:= tls]
+                    ++ [crypto || #{mechanism := scram} <- [Given]],
                 shake => #{unit => functions, missing => crash,
                            on => [inet6 || tuple_size(Host) =:= 8],
-                           declared => declared(Transport, Client)}},
+                           declared => declared(Transport, [{Client} | data_module(Rows)])}},
     case whittle_make:make(maps:merge(Request, More)) of
         {ok, #{out := Made}} -> {ok, Made};
         {error, Reason} -> {error, {make, Reason}}
     end.
 
-%% The plan names the client. ssl makes atoms of the names of ciphers and of its own tables and
-%% messages; none of them names a module or function.
-declared(tcp, Client) -> #{data => [{Client}]};
-declared(tls, Client) -> #{data => [{Client}], atoms => []}.
+%% Writes the modules of the scenario as an application.
+added([], _) -> [];
+added(Own, Dir) ->
+    Ebin = filename:join([Dir, atom_to_list(?OWN), "ebin"]),
+    ok = filelib:ensure_path(Ebin),
+    [ok = file:write_file(filename:join(Ebin, atom_to_list(Module) ++ ".beam"), Beam)
+     || #{module := Module, beam := Beam} <- Own],
+    App = {application, ?OWN,
+           [{description, "Modules of a scenario"}, {vsn, "1"}, {registered, []},
+            {modules, [Module || #{module := Module} <- Own]},
+            {applications, [kernel, stdlib, whittle_load_agent]}]},
+    ok = file:write_file(filename:join(Ebin, atom_to_list(?OWN) ++ ".app"),
+                         io_lib:format("~tp.~n", [App])),
+    [?OWN].
+
+data_module({function, Module}) -> [{Module}];
+data_module(_) -> [].
+
+%% The plan names the client and the module of the data. ssl makes atoms of the names of ciphers and
+%% of its own tables and messages; none of them names a module or function.
+declared(tcp, Modules) -> #{data => Modules};
+declared(tls, Modules) -> #{data => Modules, atoms => []}.
 
 %% @doc Starts a command. The port carries messages behind their length in four bytes.
 -spec open(command()) -> port().
