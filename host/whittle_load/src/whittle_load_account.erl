@@ -195,8 +195,10 @@ started(End, Command) ->
         {none, _} -> {End, Port, none}
     end.
 
-%% A group can be removed only when its processes have ended.
+%% A group can be removed only when its processes have ended. The exit signal of a broken port must
+%% not reach this process.
 ended({_, Port, Group}) ->
+    true = unlink(Port),
     _ = case erlang:port_info(Port, os_pid) of
             {os_pid, Pid} ->
                 _ = catch port_command(Port, term_to_binary(stop)),

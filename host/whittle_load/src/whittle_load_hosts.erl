@@ -109,8 +109,10 @@ said(Lines) ->
         [] -> "it ended without a message"
     end.
 
-%% The answer tells that the directory is gone.
+%% The answer tells that the directory is gone. A session that has ended breaks the port, and its
+%% exit signal must not reach this process.
 ended(#host{keeper = Port}) ->
+    true = unlink(Port),
     _ = catch port_command(Port, "end\n"),
     ok = removed(Port),
     catch port_close(Port).
