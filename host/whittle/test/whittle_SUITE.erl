@@ -96,7 +96,7 @@ help(Config) ->
            "shows where its memory is\n"
            "  load        put the load of many simulated users on a server; exit code 1 if a "
            "threshold of the scenario is missed; `check SCENARIO' only tells which limits a run "
-           "would hit\n"
+           "would hit; `account' measures what a connection costs\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
