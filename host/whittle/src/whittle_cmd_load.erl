@@ -54,6 +54,8 @@ number(Name, {Least, Most}, Values, Options) ->
     end.
 
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
+%% From here on a signal stops the run in order.
+tell({running, Pid}) -> whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
 tell({second, Second, Result}) -> whittle_progress:step(whittle_load:progress(Second, Result));
 tell({agent_ended, N, Status}) ->
     whittle_progress:note(io_lib:format("agent ~b ended too soon (exit code ~b): its users and "
@@ -79,9 +81,12 @@ checked({ok, #{users := Users, agents := Agents, needs := Needs, enough := Enoug
 checked({error, Reason}) -> whittle_failure:load(Reason).
 
 ran({ok, Report}) ->
-    Slow = whittle_load:slow(Report),
-    _ = [whittle_progress:note(Slow) || Slow =/= none],
-    {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
+    _ = [whittle_progress:note(Line) || Line <- whittle_load:warnings(Report)],
+    Done = case whittle_stop:asked() of
+               none -> #{};
+               Code -> #{stopped => Code}
+           end,
+    {ok, Done#{text => [[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
            json => whittle_load:json(Report),
            exit => case whittle_load:met(Report) of
                        true -> 0;

@@ -4,7 +4,7 @@
 %% their samples. Latencies count from the intended start of each step.
 -module(whittle_load).
 
--export([run/2, check/2, need/1, progress/2, slow/1, tables/1, json/1, met/1, code/1,
+-export([run/2, stop/1, check/2, need/1, progress/2, warnings/1, tables/1, json/1, met/1, code/1,
          format_error/1, details/1]).
 
 -export_type([options/0, report/0, event/0, need/0, reason/0]).
@@ -25,8 +25,10 @@
           result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          holds := boolean(),                   % whether users of the scenario can be held
           lost := [pos_integer()],
-          duration := non_neg_integer()}.       % planned, nanoseconds
+          duration := non_neg_integer(),        % planned, nanoseconds
+          stopped := none | whittle_load_run:stopped()}.
 
 -type reason() :: whittle_load_scenario:error()
                 | whittle_load_run:error()
@@ -66,10 +68,18 @@ run(Scenario, Command, #{agents := Agents}, Tell) ->
     case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell}) of
         {ok, #{result := Result} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
-            {ok, Outcome#{scenario => Scenario, agents => Agents,
+            {ok, Outcome#{scenario => Scenario, agents => Agents, holds => holds(Scenario),
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.
+
+%% HTTP users never count as held.
+holds(#{classes := Classes}) ->
+    lists:any(fun(#{program := Program}) -> lists:member(held, tuple_to_list(Program)) end, Classes).
+
+%% @doc Stops a run in order. The pid comes with the event `running'.
+-spec stop(pid()) -> ok.
+stop(Pid) -> whittle_load_run:stop(Pid).
 
 %% @doc Lists the limits of this machine that matter for a scenario, without a run. Errors are those
 %% of {@link format_error/1}.
@@ -105,16 +115,46 @@ progress(Second, Result) ->
                                  whittle_load_result:quantile(0.99, Latency))]
                     || Latency <- [whittle_load_result:latency(all, Result)], Latency =/= none]]).
 
-%% @doc Writes a warning if the agents could not keep up with the scenario.
--spec slow(report()) -> none | unicode:chardata().
-slow(#{result := Result}) ->
-    case whittle_load_result:slow(Result) of
-        [] -> none;
-        Reasons ->
-            ["the agents were too slow for this scenario, so the latencies include their delays: ",
-             lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
-             ". Use fewer users or more agents, or run them where more processors are free"]
-    end.
+%% @doc Writes a line for each thing that one must know before one reads the numbers. The first says
+%% that the agents could not keep up with the scenario.
+-spec warnings(report()) -> [unicode:chardata()].
+warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duration,
+           stopped := Stopped} = Report) ->
+    [["the load generator was the bottleneck: the agents were too slow for this scenario, so the "
+      "latencies include their delays: ", lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
+      ". Use fewer users or more agents, or run them where more processors are free"]
+     || [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
+        ++ [stopped(Stopped, Duration) || Stopped =/= none]
+        ++ [io_lib:format("~b of ~b agents ended too soon (~ts): their users and their last counts "
+                          "are not in the results",
+                          [length(Lost), Agents,
+                           lists:join(", ", [integer_to_list(N) || N <- Lost])]) || Lost =/= []]
+        ++ [["no user could connect", most(Result), ": start the server, or correct `target'"]
+            || not connected(Result)]
+        ++ [["no user came so far that it counts as held", most(Result),
+             ": correct the steps, or the users' names and passwords"]
+            || connected(Result), not held(Report)].
+
+stopped({Why, After}, Duration) ->
+    [case Why of
+         asked -> "the run was stopped";
+         {kept, Reason} -> ["the run was stopped, because ", Reason]
+     end,
+     io_lib:format(" at second ~b of ~b: the results are those of ~b s",
+                   [seconds(After), seconds(Duration), seconds(After)])].
+
+seconds(Ns) -> round(Ns / 1.0e9).
+
+most(Result) ->
+    [io_lib:format(" (~ts, ~b times: ~ts)", [Step, N, Kind])
+     || {{Step, Kind}, N} <- lists:sublist(whittle_load_result:errors(Result), 1)].
+
+connected(Result) -> whittle_load_result:event(connected, Result) > 0.
+
+%% Whether a user was held, where users can be held and failed
+held(#{result := Result} = Report) ->
+    not map_get(holds, Report) orelse whittle_load_result:errors(Result) =:= []
+        orelse whittle_load_result:event(held, Result) > 0.
 
 reason({seconds, Share}) ->
     io_lib:format("only ~.1f % of all seconds had the planned arrivals", [100 * Share]);
@@ -122,11 +162,12 @@ reason({late, Time}) ->
     ["1 % of all starts and ends of waits came more than ", whittle_load_unit:format_time(Time),
      " late"].
 
-%% @doc Tells whether all thresholds are met, no agent was lost, and a user could connect.
+%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, and a user
+%% was held if the users of the scenario can be.
 -spec met(report()) -> boolean().
-met(#{verdicts := Verdicts, lost := Lost, result := Result}) ->
+met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
     Lost =:= [] andalso lists:all(fun(#{met := Met}) -> Met end, Verdicts)
-        andalso whittle_load_result:event(connected, Result) > 0.
+        andalso connected(Result) andalso held(Report).
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
@@ -176,8 +217,20 @@ value(_, Time) -> whittle_load_unit:format_time(Time).
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
 json(#{result := Result, verdicts := Verdicts, agents := Agents, lost := Lost,
-       duration := Duration}) ->
+       duration := Duration, stopped := Stopped} = Report) ->
     #{agents => Agents, lost => length(Lost), seconds => Duration / 1.0e9,
+      stopped => case Stopped of
+                     none -> null;
+                     {Why, After} ->
+                         #{seconds => After / 1.0e9,
+                           reason => case Why of
+                                         asked -> asked;
+                                         {kept, Reason} -> unicode:characters_to_binary(Reason)
+                                     end}
+                 end,
+      warnings => [unicode:characters_to_binary(Line) || Line <- warnings(Report)],
+      arrivals => [#{second => Second, planned => Planned, actual => Actual}
+                   || {Second, {Planned, Actual}} <- whittle_load_result:arrivals(Result)],
       vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
       too_slow => whittle_load_result:slow(Result) =/= [],
       delay => case whittle_load_result:late(Result) of
