@@ -7,10 +7,14 @@
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
-    #{name => "load", arguments => ["SCENARIO", "[SCENARIO]"],
+    #{name => "load", arguments => ["SCENARIO", "[SCENARIO]", "[DIR]"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
-              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit",
-      options => [#{name => agents, long => "agents", value => "N",
+              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
+              "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two",
+      options => [#{name => out, long => "out", short => $o, value => "DIR",
+                    help => "the directory of the samples and the page (default: "
+                            "SCENARIO.results, or SCENARIO.results-2 and so on)"},
+                  #{name => agents, long => "agents", value => "N",
                     help => "spread the users over N VMs (default: as many as they need)"},
                   #{name => seed, long => "seed", value => "N",
                     help => "draw other random numbers than the scenario's seed does"},
@@ -20,19 +24,38 @@ command() ->
 
 %% @doc Runs a scenario.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := ["check"]}) -> needs_scenario("load check");
+run(#{arguments := ["check"]}) -> needs("load check", "SCENARIO");
 run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,
                         fun(Options) -> checked(whittle_load:check(File, Options)) end]);
+run(#{arguments := ["report", Dir]}) -> reported(whittle_load:report(Dir), #{});
+run(#{arguments := ["report"]}) -> needs("load report", "DIR");
+run(#{arguments := ["compare", One, Other]}) -> compared(whittle_load:compare(One, Other));
+run(#{arguments := ["compare" | _]}) -> needs("load compare", "two directories");
+run(#{arguments := [_, _, Word]}) ->
+    whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help load'"]);
 run(#{arguments := [_, Word]}) ->
     whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one"]);
 run(#{arguments := [File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,
-                        fun(Options) -> ran(whittle_load:run(File, Options)) end]);
-run(_) -> needs_scenario("load").
+                        fun(Options) ->
+                                Kept = Options#{dir => directory(File, Values),
+                                                command => command(File, Values)},
+                                ran(whittle_load:run(File, Kept))
+                        end]);
+run(_) -> needs("load", "SCENARIO").
 
-needs_scenario(Name) ->
-    whittle_failure:usage(["`whittle ", Name, "' needs SCENARIO; see `whittle help load'"]).
+needs(Name, What) ->
+    whittle_failure:usage(["`whittle ", Name, "' needs ", What, "; see `whittle help load'"]).
+
+directory(_, #{out := Dir}) -> Dir;
+directory(File, _) -> {new, filename:basename(File, ".load") ++ ".results"}.
+
+%% The options that change the load
+command(File, Values) ->
+    ["whittle", "load", File]
+        ++ lists:append([["--" ++ atom_to_list(Name), map_get(Name, Values)]
+                         || Name <- [agents, seed], is_map_key(Name, Values)]).
 
 options(Values) ->
     whittle_work:steps(
@@ -80,16 +103,32 @@ checked({ok, #{users := Users, agents := Agents, needs := Needs, enough := Enoug
            exit => case Enough of true -> 0; false -> 1 end}};
 checked({error, Reason}) -> whittle_failure:load(Reason).
 
-ran({ok, Report}) ->
-    _ = [whittle_progress:note(Line) || Line <- whittle_load:warnings(Report)],
-    Done = case whittle_stop:asked() of
-               none -> #{};
-               Code -> #{stopped => Code}
-           end,
-    {ok, Done#{text => [[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
-           json => whittle_load:json(Report),
-           exit => case whittle_load:met(Report) of
-                       true -> 0;
-                       false -> 1
-                   end}};
-ran({error, Reason}) -> whittle_failure:load(Reason).
+ran(Result) ->
+    reported(Result, case whittle_stop:asked() of
+                         none -> #{};
+                         Code -> #{stopped => Code}
+                     end).
+
+%% A file that could not be written must not hide the results of a run.
+reported({ok, Report}, Done) ->
+    _ = [whittle_progress:note(Line) || Line <- whittle_load:warnings(Report)
+                                            ++ maps:get(notes, Report, [])],
+    Failures = [Text || #{failure := Reason} <- [Report],
+                        {error, #{text := Text}} <- [whittle_failure:load(Reason)]],
+    _ = [whittle_progress:note(Text) || Text <- Failures],
+    {ok, Done#{text => [[[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
+                        [["the page: ", Page, $\n] || #{page := Page} <- [Report]]],
+               json => whittle_load:json(Report),
+               exit => case whittle_load:met(Report) andalso Failures =:= [] of
+                           true -> 0;
+                           false -> 1
+                       end}};
+reported({error, Reason}, _) -> whittle_failure:load(Reason).
+
+compared({ok, Tables}) ->
+    {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- Tables],
+           json => [[[case Cell of
+                          _ when is_integer(Cell) -> Cell;
+                          _ -> unicode:characters_to_binary(Cell)
+                      end || Cell <- Row] || Row <- Table] || Table <- Tables]}};
+compared({error, Reason}) -> whittle_failure:load(Reason).

@@ -4,8 +4,8 @@
 %% their samples. Latencies count from the intended start of each step.
 -module(whittle_load).
 
--export([run/2, stop/1, check/2, need/1, progress/2, warnings/1, tables/1, json/1, met/1, code/1,
-         format_error/1, details/1]).
+-export([run/2, stop/1, report/1, compare/2, check/2, need/1]).
+-export([progress/2, warnings/1, tables/1, json/1, met/1, code/1, format_error/1, details/1]).
 
 -export_type([options/0, report/0, event/0, need/0, reason/0]).
 
@@ -13,6 +13,9 @@
         #{agents => pos_integer(),              % default: as many as the scenario needs
           seed => integer(),                    % instead of the scenario's
           allow_remote => boolean(),            % default: false
+          %% The directory of the results, or a name for a new one. Default: none
+          dir => file:filename() | {new, file:filename()},
+          command => [string()],                % for the page
           tell => fun((event()) -> term())}.
 
 %% `needs' comes before a run, and lists the limits that it will hit.
@@ -20,20 +23,16 @@
 
 -type need() :: whittle_load_limits:need().
 
--type report() ::
-        #{scenario := whittle_load_scenario:scenario(),
-          result := whittle_load_result:result(),
-          verdicts := [whittle_load_result:verdict()],
-          agents := pos_integer(),
-          holds := boolean(),                   % whether users of the scenario can be held
-          lost := [pos_integer()],
-          duration := non_neg_integer(),        % planned, nanoseconds
-          stopped := none | whittle_load_run:stopped()}.
+%% Of run/2 and report/1. `page' and `notes' are there if the run has a directory. `failure' says
+%% that the last files could not be written.
+-type report() :: #{result := whittle_load_result:result(), page => file:filename(),
+                    notes => [unicode:chardata()], failure => reason(), _ => _}.
 
 -type reason() :: whittle_load_scenario:error()
                 | whittle_load_run:error()
                 | whittle_load_target:error()
                 | whittle_load_limits:error()
+                | whittle_load_samples:error()
                 | whittle_load_build:error().
 
 %% @doc Runs a scenario and returns its report. Errors are those of {@link format_error/1}.
@@ -48,10 +47,74 @@ run(File, Options) ->
                _ = [Tell({needs, Missing})
                     || [_ | _] = Missing <- [[Need || Need <- Needs,
                                                       not whittle_load_limits:enough(Need)]]],
-               whittle_load_build:with_agent(
-                 Scenario, Spread, Tell,
-                 fun(Command) -> run(changed(Scenario, Spread, Options), Command, Spread, Tell) end)
+               kept(File, changed(Scenario, Spread, Options), Spread, Options,
+                    fun(Changed, Keep) ->
+                            whittle_load_build:with_agent(
+                              Scenario, Spread, Tell,
+                              fun(Command) -> run(Changed, Command, Spread, Tell, Keep) end)
+                    end)
        end]).
+
+%% Opens the directory of the results before anything is built, and writes its last files.
+kept(File, Scenario, #{agents := Agents}, #{dir := Given} = Options, Run) ->
+    Dir = case Given of
+              {new, Name} -> whittle_load_samples:free(Name);
+              _ -> Given
+          end,
+    Facts = whittle_load_report:facts(File, Scenario, Options#{agents => Agents,
+                                                               holds => holds(Scenario)}),
+    ok = whittle_unfinished:begun(Dir, fun() -> whittle_load_samples:remove(Dir) end),
+    case whittle_load_samples:create(Dir, Facts) of
+        {ok, Log} ->
+            try Run(Scenario, fun(Second) -> keep(Dir, Log, Second) end) of
+                {ok, Outcome} -> {ok, finished(Dir, Log, Outcome)};
+                {error, _} = Error ->
+                    ok = whittle_load_samples:remove(Dir),
+                    Error
+            after
+                ok = whittle_unfinished:done(Dir),
+                whittle_load_samples:close(Log)
+            end;
+        {error, _} = Error ->
+            ok = whittle_unfinished:done(Dir),
+            Error
+    end;
+kept(_, Scenario, _, _, Run) -> Run(Scenario, fun(_) -> ok end).
+
+keep(Dir, Log, Second) ->
+    %% With a sample, the directory is a result.
+    ok = whittle_unfinished:done(Dir),
+    case whittle_load_samples:append(Log, Second) of
+        ok -> ok;
+        {error, {cannot_write, {File, Reason}}} ->
+            {stop, [File, " cannot be written (", file:format_error(Reason), "). Free space there; "
+                    "then `whittle load report ", Dir, "' writes the page from the samples up to "
+                    "there"]}
+    end.
+
+%% If the samples could not be written, neither can the other files.
+finished(_, _, #{stopped := {{kept, _}, _}} = Outcome) -> Outcome;
+finished(Dir, Log, #{lost := Lost, stopped := Stopped} = Outcome) ->
+    Written = whittle_work:steps(
+                [fun(_) -> whittle_load_samples:finish(Log, #{lost => Lost, stopped => Stopped}) end,
+                 fun(_) -> report(Dir) end]),
+    case Written of
+        {ok, #{page := Page, notes := Notes}} -> Outcome#{page => Page, notes => Notes};
+        {error, Reason} -> Outcome#{failure => Reason}
+    end.
+
+%% @doc Computes the report of a directory again, and writes its files. Errors are those of {@link
+%% format_error/1}.
+-spec report(file:filename()) -> {ok, report()} | {error, reason()}.
+report(Dir) ->
+    case whittle_load_report:read(Dir) of
+        {ok, Report} ->
+            case whittle_load_report:write(Dir, Report) of
+                {ok, Page, Notes} -> {ok, Report#{page => Page, notes => Notes}};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error -> Error
+    end.
 
 planned(Scenario, Options) ->
     Machine = whittle_load_machine:limits(),
@@ -64,8 +127,9 @@ planned(Scenario, Options) ->
 changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
     Scenario#{seed := maps:get(seed, Options, Seed), sources := Sources}.
 
-run(Scenario, Command, #{agents := Agents}, Tell) ->
-    case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell}) of
+run(Scenario, Command, #{agents := Agents}, Tell, Keep) ->
+    case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell,
+                                          keep => Keep}) of
         {ok, #{result := Result} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
             {ok, Outcome#{scenario => Scenario, agents => Agents, holds => holds(Scenario),
@@ -76,6 +140,21 @@ run(Scenario, Command, #{agents := Agents}, Tell) ->
 %% HTTP users never count as held.
 holds(#{classes := Classes}) ->
     lists:any(fun(#{program := Program}) -> lists:member(held, tuple_to_list(Program)) end, Classes).
+
+%% @doc Compares two directories: users, errors and the latencies of the steps that both have. Errors
+%% are those of {@link format_error/1}.
+-spec compare(file:filename(), file:filename()) ->
+          {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.
+compare(One, Other) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_load_report:read(One) end,
+       fun(First) ->
+               case whittle_load_report:read(Other) of
+                   {ok, Second} ->
+                       {ok, whittle_load_table:comparison({One, First}, {Other, Second})};
+                   {error, _} = Error -> Error
+               end
+       end]).
 
 %% @doc Stops a run in order. The pid comes with the event `running'.
 -spec stop(pid()) -> ok.
@@ -105,160 +184,25 @@ need(#{limit := Limit, needs := Needs, has := Has, lift := Lift} = Need) ->
 
 %% @doc Writes the line of one second of a run.
 -spec progress(non_neg_integer(), whittle_load_result:result()) -> unicode:chardata().
-progress(Second, Result) ->
-    Count = fun whittle_load_unit:format_count/1,
-    io_lib:format("~b s: ~s started, ~s held, ~s errors~s",
-                  [Second + 1, Count(whittle_load_result:event(started, Result)),
-                   Count(whittle_load_result:held(Result)),
-                   Count(lists:sum([N || {_, N} <- whittle_load_result:errors(Result)])),
-                   [[", p99 ", whittle_load_unit:format_time(
-                                 whittle_load_result:quantile(0.99, Latency))]
-                    || Latency <- [whittle_load_result:latency(all, Result)], Latency =/= none]]).
+progress(Second, Result) -> whittle_load_table:progress(Second, Result).
 
 %% @doc Writes a line for each thing that one must know before one reads the numbers. The first says
 %% that the agents could not keep up with the scenario.
 -spec warnings(report()) -> [unicode:chardata()].
-warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duration,
-           stopped := Stopped} = Report) ->
-    [["the load generator was the bottleneck: the agents were too slow for this scenario, so the "
-      "latencies include their delays: ", lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
-      ". Use fewer users or more agents, or run them where more processors are free"]
-     || [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
-        ++ [stopped(Stopped, Duration) || Stopped =/= none]
-        ++ [io_lib:format("~b of ~b agents ended too soon (~ts): their users and their last counts "
-                          "are not in the results",
-                          [length(Lost), Agents,
-                           lists:join(", ", [integer_to_list(N) || N <- Lost])]) || Lost =/= []]
-        ++ [["no user could connect", most(Result), ": start the server, or correct `target'"]
-            || not connected(Result)]
-        ++ [["no user came so far that it counts as held", most(Result),
-             ": correct the steps, or the users' names and passwords"]
-            || connected(Result), not held(Report)].
-
-stopped({Why, After}, Duration) ->
-    [case Why of
-         asked -> "the run was stopped";
-         {kept, Reason} -> ["the run was stopped, because ", Reason]
-     end,
-     io_lib:format(" at second ~b of ~b: the results are those of ~b s",
-                   [seconds(After), seconds(Duration), seconds(After)])].
-
-seconds(Ns) -> round(Ns / 1.0e9).
-
-most(Result) ->
-    [io_lib:format(" (~ts, ~b times: ~ts)", [Step, N, Kind])
-     || {{Step, Kind}, N} <- lists:sublist(whittle_load_result:errors(Result), 1)].
-
-connected(Result) -> whittle_load_result:event(connected, Result) > 0.
-
-%% Whether a user was held, where users can be held and failed
-held(#{result := Result} = Report) ->
-    not map_get(holds, Report) orelse whittle_load_result:errors(Result) =:= []
-        orelse whittle_load_result:event(held, Result) > 0.
-
-reason({seconds, Share}) ->
-    io_lib:format("only ~.1f % of all seconds had the planned arrivals", [100 * Share]);
-reason({late, Time}) ->
-    ["1 % of all starts and ends of waits came more than ", whittle_load_unit:format_time(Time),
-     " late"].
+warnings(Report) -> whittle_load_table:warnings(Report).
 
 %% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, and a user
 %% was held if the users of the scenario can be.
 -spec met(report()) -> boolean().
-met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
-    Lost =:= [] andalso lists:all(fun(#{met := Met}) -> Met end, Verdicts)
-        andalso connected(Result) andalso held(Report).
+met(Report) -> whittle_load_table:met(Report).
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts}) ->
-    [[["users", ""] | users(Result)],
-     [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
-      | [latency(Step, whittle_load_result:latency(Step, Result))
-         || Step <- whittle_load_result:steps(Result)]]]
-        ++ [[["error", "step", "count"] | [[Kind, Step, N] || {{Step, Kind}, N} <- Errors]]
-            || [_ | _] = Errors <- [whittle_load_result:errors(Result)]]
-        ++ [[["agent", "CPU", "busiest second", "run queue", "RSS"]
-             | [agent(N, Agent) || {N, Agent} <- whittle_load_result:agents(Result)]]]
-        ++ [[["threshold", "value", ""] | [verdict(Verdict) || Verdict <- Verdicts]]
-            || Verdicts =/= []].
-
-users(Result) ->
-    [[Label, Count]
-     || {Label, Event} <- [{"started", started}, {"connected", connected}, {"ended", ended},
-                           {"cycles", cycles}],
-        Count <- [whittle_load_result:event(Event, Result)], Event =/= cycles orelse Count > 0]
-        ++ [["held at the end", whittle_load_result:held(Result)]]
-        ++ [["seconds with the planned arrivals, within 1 %",
-             io_lib:format("~.1f %", [100 * Share])]
-            || Share <- [whittle_load_result:accuracy(Result)], Share =/= none]
-        ++ [["delay of the agents themselves, p99",
-             whittle_load_unit:format_time(whittle_load_result:quantile(0.99, Late))]
-            || Late <- [whittle_load_result:late(Result)], is_map(Late), map_get(count, Late) > 0].
-
-agent(N, #{cpu := Cpu, busiest := Busiest, queue := Queue, rss := Rss}) ->
-    [integer_to_binary(N), io_lib:format("~.1f s", [Cpu / 1000]),
-     io_lib:format("~.2f CPUs", [Busiest]), Queue, Rss].
-
-latency(Step, #{count := Count, sum := Sum} = Distribution) ->
-    [Step, Count, whittle_load_unit:format_time(Sum / max(1, Count))
-     | [whittle_load_unit:format_time(whittle_load_result:quantile(Part, Distribution))
-        || Part <- [0.5, 0.9, 0.99, 0.999, 1.0]]].
-
-verdict(#{text := Text, measure := Measure, value := Value, met := Met}) ->
-    [Text, value(Measure, Value), case Met of true -> "met"; false -> "missed" end].
-
-value(_, none) -> "no value";
-value(error_share, Share) -> io_lib:format("~.2f %", [100.0 * Share]);
-value(Measure, Count) when Measure =:= errors; Measure =:= held; Measure =:= started ->
-    whittle_load_unit:format_count(Count);
-value(_, Time) -> whittle_load_unit:format_time(Time).
+tables(Report) -> whittle_load_table:tables(Report).
 
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
-json(#{result := Result, verdicts := Verdicts, agents := Agents, lost := Lost,
-       duration := Duration, stopped := Stopped} = Report) ->
-    #{agents => Agents, lost => length(Lost), seconds => Duration / 1.0e9,
-      stopped => case Stopped of
-                     none -> null;
-                     {Why, After} ->
-                         #{seconds => After / 1.0e9,
-                           reason => case Why of
-                                         asked -> asked;
-                                         {kept, Reason} -> unicode:characters_to_binary(Reason)
-                                     end}
-                 end,
-      warnings => [unicode:characters_to_binary(Line) || Line <- warnings(Report)],
-      arrivals => [#{second => Second, planned => Planned, actual => Actual}
-                   || {Second, {Planned, Actual}} <- whittle_load_result:arrivals(Result)],
-      vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
-      too_slow => whittle_load_result:slow(Result) =/= [],
-      delay => case whittle_load_result:late(Result) of
-                   none -> null;
-                   Late -> distribution(Late)
-               end,
-      events => maps:from_list([{Event, whittle_load_result:event(Event, Result)}
-                                || Event <- [started, connected, ended, cycles, sent, received]]),
-      held => whittle_load_result:held(Result),
-      accuracy => case whittle_load_result:accuracy(Result) of
-                      none -> null;
-                      Share -> Share
-                  end,
-      latencies => maps:from_list(
-                     [{Step, distribution(whittle_load_result:latency(Step, Result))}
-                      || Step <- whittle_load_result:steps(Result)]),
-      errors => [#{step => Step, kind => Kind, count => N}
-                 || {{Step, Kind}, N} <- whittle_load_result:errors(Result)],
-      thresholds => [#{text => unicode:characters_to_binary(Text), met => Met, limit => Limit,
-                       value => case Value of none -> null; _ -> Value end}
-                     || #{text := Text, met := Met, limit := Limit, value := Value} <- Verdicts]}.
-
-%% Times are nanoseconds.
-distribution(#{count := Count, sum := Sum} = Distribution) ->
-    maps:from_list([{count, Count}, {mean, Sum / max(1, Count)}
-                    | [{Name, whittle_load_result:quantile(Part, Distribution)}
-                       || {Name, Part} <- [{p50, 0.5}, {p90, 0.9}, {p99, 0.99}, {p999, 0.999},
-                                           {max, 1.0}]]]).
+json(Report) -> whittle_load_table:json(Report).
 
 %% @doc Returns the name of an error.
 -spec code(reason()) -> atom().
@@ -280,4 +224,7 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error({Tag, _} = Reason) when Tag =:= exists; Tag =:= no_samples; Tag =:= damaged;
+                                     Tag =:= cannot_write ->
+    whittle_load_samples:format_error(Reason);
 format_error(Reason) -> whittle_load_run:format_error(Reason).

@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, second/2, event/2, held/1, errors/1, latency/2, quantile/2, late/1, arrivals/1,
+-export([new/0, add/3, second/2, event/2, held/1, errors/1, latency/2, overall/1, quantile/2, late/1, arrivals/1,
          steps/1, accuracy/1, agents/1, slow/1, judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
@@ -92,13 +92,18 @@ steps(#result{latencies = Latencies}) -> lists:sort(maps:keys(Latencies)).
 
 %% @doc Returns the latencies of a step in nanoseconds, or those of all steps but the connections.
 -spec latency(binary() | all, result()) -> whittle_counters_table:distribution() | none.
-latency(all, #result{latencies = Latencies}) ->
+latency(all, #result{latencies = Latencies}) -> overall(Latencies);
+latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
+
+%% @doc Adds the latencies of all steps but the connections. Users without other steps have those.
+-spec overall(#{binary() => whittle_counters_table:distribution()}) ->
+          whittle_counters_table:distribution() | none.
+overall(Latencies) ->
     lists:foldl(fun whittle_load_second:distribution/2, none,
                 maps:values(case maps:remove(<<"connect">>, Latencies) of
                                 Others when map_size(Others) > 0 -> Others;
                                 _ -> Latencies
-                            end));
-latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
+                            end)).
 
 %% @doc Returns the value below which a part of a distribution lies.
 -spec quantile(float(), whittle_counters_table:distribution()) -> number().
