@@ -4,6 +4,9 @@
 
 -export([command/0, run/1]).
 
+%% A run without a terminal prints about so many lines.
+-define(LINES, 60).
+
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
@@ -78,8 +81,16 @@ number(Name, {Least, Most}, Values, Options) ->
 
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
 %% From here on a signal stops the run in order.
-tell({running, Pid}) -> whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
-tell({second, Second, Result}) -> whittle_progress:step(whittle_load:progress(Second, Result));
+tell({running, Pid, Duration}) ->
+    _ = put({?MODULE, lines}, max(1, ceil(Duration / 1.0e9 / ?LINES))),
+    whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
+tell({second, Second, Result}) ->
+    Line = whittle_load:progress(Second, Result),
+    ok = whittle_progress:step(Line),
+    case (Second + 1) rem get({?MODULE, lines}) of
+        0 -> whittle_progress:line(Line);
+        _ -> ok
+    end;
 tell({agent_ended, N, Status}) ->
     whittle_progress:note(io_lib:format("agent ~b ended too soon (exit code ~b): its users and "
                                         "last counts are lost", [N, Status]));

@@ -5,7 +5,7 @@
 %% one on stderr before OTP 26.
 -module(whittle_progress).
 
--export([step/1, stage/1, event/1, note/1, clear/0]).
+-export([step/1, stage/1, line/1, event/1, note/1, clear/0]).
 
 %% @doc Shows the current step.
 -spec step(unicode:chardata()) -> ok.
@@ -18,6 +18,14 @@ stage(Text) ->
     case is_terminal() of
         true -> show(Text);
         false -> once(unicode:characters_to_list(Text))
+    end.
+
+%% @doc Prints a line of the course of the work, in a log only.
+-spec line(unicode:chardata()) -> ok.
+line(Text) ->
+    case is_terminal() of
+        true -> ok;
+        false -> io:put_chars(standard_error, [Text, $\n])
     end.
 
 %% @doc Shows the progress of a runtime build.

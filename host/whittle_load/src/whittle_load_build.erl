@@ -47,10 +47,12 @@ command(Agent, Files) ->
     {"/bin/sh", ["-c", Script, "sh", integer_to_list(max(1024, Files)), Agent], environment()}.
 
 %% Agents share processors with each other, so their schedulers must not spin. Each connection needs
-%% a process and a port.
+%% a process and a port. By default a VM whose wall clock jumps makes its monotonic time up to 1 %
+%% faster or slower, until both agree (erl(1), +C).
 environment() ->
     [{"WHITTLE_LOAD_AGENT", "stdio"},
-     {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P 262144 -noinput"}].
+     {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P 262144 +C multi_time_warp "
+                     "-noinput"}].
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -21,7 +21,7 @@
 
 %% `second' comes once a second. `running' comes when the users begin to start; from then on stop/1
 %% stops the run.
--type event() :: {running, pid()}
+-type event() :: {running, pid(), Duration :: non_neg_integer()}
                | {second, non_neg_integer(), whittle_load_result:result()}
                | {agent_ended, pos_integer(), ExitCode :: non_neg_integer()}
                | {agent_silent, pos_integer()}.               % and killed
@@ -133,7 +133,7 @@ started(Agents, #{phases := Phases}, #{tell := Tell} = Options) ->
     [say({start, ?LEAD}, Port) || Port <- maps:keys(Agents)],
     Duration = whittle_load_agent:duration(Phases),
     Start = erlang:monotonic_time(millisecond) + ?LEAD,
-    _ = Tell({running, self()}),
+    _ = Tell({running, self(), Duration}),
     Run = watch(#run{agents = Agents, options = Options, result = whittle_load_result:new(),
                      start = Start, end_at = Start + Duration div 1_000_000}),
     [say(stop, Port) || Port <- maps:keys(Run#run.agents)],

@@ -128,9 +128,10 @@ from_json(Json) ->
 %% Internal functions: JSON
 
 second(Json) ->
+    Events = map(value(events, Json)),
     #{second => count(second, Json),
-      events => maps:from_list([{Event, count(Event, value(events, Json))} || Event <- ?EVENTS,
-                                is_map_key(atom_to_binary(Event), value(events, Json))]),
+      events => maps:from_list([{Event, count(Event, Events)}
+                                || Event <- ?EVENTS, is_map_key(atom_to_binary(Event), Events)]),
       errors => maps:from_list([{{name(step, Each), name(kind, Each)}, count(count, Each)}
                                 || Each <- list(errors, Json)]),
       latencies => maps:map(fun(_, Each) -> read(Each) end, map(value(latencies, Json))),

@@ -50,13 +50,14 @@ warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duratio
             || connected(Result), not held(Report)].
 
 stopped({Why, After}, Duration) ->
-    [case Why of
-         asked -> "the run was stopped";
-         killed -> "the samples end, because somebody ended the run at once,";
-         {kept, Reason} -> ["the run was stopped, because ", Reason]
-     end,
-     io_lib:format(" at second ~b of ~b: the results are those of ~b s",
-                   [seconds(After), seconds(Duration), seconds(After)])].
+    At = io_lib:format(" at second ~b of ~b", [seconds(After), seconds(Duration)]),
+    case Why of
+        asked ->
+            ["the run was stopped", At,
+             io_lib:format(": the results are those of ~b s", [seconds(After)])];
+        killed -> ["the samples end", At, ", because somebody ended the run at once"];
+        {kept, Reason} -> ["the run was stopped", At, ", because ", Reason]
+    end.
 
 seconds(Ns) -> round(Ns / 1.0e9).
 
