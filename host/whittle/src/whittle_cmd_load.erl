@@ -5,7 +5,10 @@
 -export([command/0, run/1]).
 
 %% A run without a terminal prints about so many lines.
--define(LINES, 60).
+-define(MOST_LINES, 60).
+%% The view, and the seconds between two lines, in the process dictionary
+-define(VIEW, {?MODULE, view}).
+-define(LINES, {?MODULE, lines}).
 
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
@@ -29,7 +32,7 @@ command() ->
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["check"]}) -> needs("load check", "SCENARIO");
 run(#{arguments := ["check", File]} = Values) ->
-    whittle_work:steps([fun(_) -> options(Values) end,
+    whittle_work:steps([fun(_) -> options(File, Values) end,
                         fun(Options) -> checked(whittle_load:check(File, Options)) end]);
 run(#{arguments := ["report", Dir]}) -> reported(whittle_load:report(Dir), #{});
 run(#{arguments := ["report"]}) -> needs("load report", "DIR");
@@ -40,7 +43,7 @@ run(#{arguments := [_, _, Word]}) ->
 run(#{arguments := [_, Word]}) ->
     whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one"]);
 run(#{arguments := [File]} = Values) ->
-    whittle_work:steps([fun(_) -> options(Values) end,
+    whittle_work:steps([fun(_) -> options(File, Values) end,
                         fun(Options) ->
                                 Kept = Options#{dir => directory(File, Values),
                                                 command => command(File, Values)},
@@ -60,11 +63,11 @@ command(File, Values) ->
         ++ lists:append([["--" ++ atom_to_list(Name), map_get(Name, Values)]
                          || Name <- [agents, seed], is_map_key(Name, Values)]).
 
-options(Values) ->
+options(File, Values) ->
     whittle_work:steps(
       [fun(_) -> number(agents, {1, 1000}, Values, maps:with([allow_remote], Values)) end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,
-       fun(Options) -> {ok, Options#{tell => fun tell/1}} end]).
+       fun(Options) -> {ok, Options#{tell => fun(Event) -> tell(File, Event) end}} end]).
 
 number(Name, {Least, Most}, Values, Options) ->
     case Values of
@@ -79,18 +82,30 @@ number(Name, {Least, Most}, Values, Options) ->
         _ -> {ok, Options}
     end.
 
-tell({runtime, Progress}) -> whittle_progress:event(Progress);
-%% From here on a signal stops the run in order.
-tell({running, Pid, Duration}) ->
-    _ = put({?MODULE, lines}, max(1, ceil(Duration / 1.0e9 / ?LINES))),
+%% From `running' on, a signal stops the run in order. Each event comes in the process of the command.
+tell(File, {running, Pid, Duration}) ->
+    _ = put(?VIEW, whittle_load:view(filename:basename(File), Duration)),
+    _ = put(?LINES, max(1, ceil(Duration / 1.0e9 / ?MOST_LINES))),
+    ok = shown(),
     whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
-tell({second, Second, Result}) ->
-    Line = whittle_load:progress(Second, Result),
-    ok = whittle_progress:step(Line),
-    case (Second + 1) rem get({?MODULE, lines}) of
-        0 -> whittle_progress:line(Line);
-        _ -> ok
+tell(_, {sample, Second}) ->
+    _ = put(?VIEW, whittle_load:viewed(Second, get(?VIEW))),
+    shown();
+tell(_, {second, Second, Result}) ->
+    case whittle_progress:has_view() orelse (Second + 1) rem get(?LINES) > 0 of
+        true -> ok;
+        false -> whittle_progress:line(whittle_load:progress(Second, Result))
     end;
+tell(_, {writing, Dir}) -> whittle_progress:step(["writing the page in ", Dir]);
+tell(_, Event) -> tell(Event).
+
+shown() ->
+    case whittle_progress:has_view() of
+        true -> whittle_progress:view(fun(Size) -> whittle_load:view_lines(get(?VIEW), Size) end);
+        false -> ok
+    end.
+
+tell({runtime, Progress}) -> whittle_progress:event(Progress);
 tell({agent_ended, N, Status}) ->
     whittle_progress:note(io_lib:format("agent ~b ended too soon (exit code ~b): its users and "
                                         "last counts are lost", [N, Status]));

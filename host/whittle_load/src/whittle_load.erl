@@ -5,6 +5,7 @@
 -module(whittle_load).
 
 -export([run/2, stop/1, report/1, compare/2, check/2, need/1]).
+-export([view/2, viewed/2, view_lines/2]).
 -export([progress/2, warnings/1, tables/1, json/1, met/1, code/1, format_error/1, details/1]).
 
 -export_type([options/0, report/0, event/0, need/0, reason/0]).
@@ -19,7 +20,8 @@
           tell => fun((event()) -> term())}.
 
 %% `needs' comes before a run, and lists the limits that it will hit.
--type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}.
+-type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}
+               | {writing, Directory :: file:filename()}.
 
 -type need() :: whittle_load_limits:need().
 
@@ -67,7 +69,7 @@ kept(File, Scenario, #{agents := Agents}, #{dir := Given} = Options, Run) ->
     case whittle_load_samples:create(Dir, Facts) of
         {ok, Log} ->
             try Run(Scenario, fun(Second) -> keep(Dir, Log, Second) end) of
-                {ok, Outcome} -> {ok, finished(Dir, Log, Outcome)};
+                {ok, Outcome} -> {ok, finished(Dir, Log, Options, Outcome)};
                 {error, _} = Error ->
                     ok = whittle_load_samples:remove(Dir),
                     Error
@@ -93,8 +95,9 @@ keep(Dir, Log, Second) ->
     end.
 
 %% If the samples could not be written, neither can the other files.
-finished(_, _, #{stopped := {{kept, _}, _}} = Outcome) -> Outcome;
-finished(Dir, Log, #{lost := Lost, stopped := Stopped} = Outcome) ->
+finished(_, _, _, #{stopped := {{kept, _}, _}} = Outcome) -> Outcome;
+finished(Dir, Log, Options, #{lost := Lost, stopped := Stopped} = Outcome) ->
+    _ = (maps:get(tell, Options, fun(_) -> ok end))({writing, Dir}),
     Written = whittle_work:steps(
                 [fun(_) -> whittle_load_samples:finish(Log, #{lost => Lost, stopped => Stopped}) end,
                  fun(_) -> report(Dir) end]),
@@ -129,13 +132,18 @@ changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
 
 run(Scenario, Command, #{agents := Agents}, Tell, Keep) ->
     case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell,
-                                          keep => Keep}) of
+                                          keep => Keep, server => server(Scenario)}) of
         {ok, #{result := Result} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
             {ok, Outcome#{scenario => Scenario, agents => Agents, holds => holds(Scenario),
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.
+
+%% The server is here, or its owner watches it.
+server(#{target := Target}) ->
+    Pids = whittle_load_server:find(Target),
+    fun() -> whittle_load_server:read(Pids) end.
 
 %% HTTP users never count as held.
 holds(#{classes := Classes}) ->
@@ -181,6 +189,20 @@ need(#{limit := Limit, needs := Needs, has := Has, lift := Lift} = Need) ->
     {Limit, whittle_load_unit:format_count(Needs),
      case Has of unknown -> "unknown"; _ -> whittle_load_unit:format_count(Has) end,
      case whittle_load_limits:enough(Need) of true -> "enough"; false -> Lift end}.
+
+%% @doc Makes the view of a run that begins, for a terminal. The duration comes with the event
+%% `running'.
+-spec view(Title :: unicode:chardata(), Duration :: non_neg_integer()) -> whittle_load_view:view().
+view(Title, Duration) -> whittle_load_view:new(Title, Duration).
+
+%% @doc Adds what comes with the event `sample'.
+-spec viewed(whittle_load_second:second(), whittle_load_view:view()) -> whittle_load_view:view().
+viewed(Second, View) -> whittle_load_view:sample(Second, View).
+
+%% @doc Lays out the view for a terminal with so many columns and rows.
+-spec view_lines(whittle_load_view:view(), {Columns :: pos_integer(), Rows :: pos_integer()}) ->
+          [[{plain | bold | good | bad, unicode:chardata()}]].
+view_lines(View, Size) -> whittle_load_view:lines(View, Size).
 
 %% @doc Writes the line of one second of a run.
 -spec progress(non_neg_integer(), whittle_load_result:result()) -> unicode:chardata().

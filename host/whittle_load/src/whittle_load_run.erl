@@ -19,9 +19,10 @@
           %% Reads the CPU time and the memory of the server.
           server => fun(() -> none | whittle_load_second:server())}.
 
-%% `second' comes once a second. `running' comes when the users begin to start; from then on stop/1
+%% `sample' and `second' come once a second. `running' comes when the users begin to start; from then on stop/1
 %% stops the run.
 -type event() :: {running, pid(), Duration :: non_neg_integer()}
+               | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}
                | {agent_ended, pos_integer(), ExitCode :: non_neg_integer()}
                | {agent_silent, pos_integer()}.               % and killed
@@ -216,6 +217,7 @@ flushed(#run{second = Second, result = Result, options = #{tell := Tell} = Optio
                            second = whittle_load_second:new()},
             #{second := At} = Whole,
             Kept = Keep(Whole),
+            _ = Tell({sample, Whole}),
             _ = Tell({second, At, Next#run.result}),
             case Kept of
                 ok -> Next;

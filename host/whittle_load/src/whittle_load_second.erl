@@ -34,6 +34,8 @@
 
 -define(EVENTS, [started, connected, held, released, ended, cycles, sent, received]).
 
+-define(LONGEST_KIND, 80).
+
 %% @doc Makes a second without samples.
 -spec new() -> second().
 new() ->
@@ -60,16 +62,20 @@ add(Agent, #{second := At, counts := Counts, arrivals := Arrivals, vm := Vm},
                                         maps:get(arrivals, Second)),
             agents := Agents#{Agent => Vm#{held => Held}}}.
 
-%% A server may have chosen the bytes of a kind.
+%% A server may have chosen the bytes of a kind, and they reach terminals.
 printable(Errors) ->
     maps:fold(fun({Step, Kind}, N, Before) -> sums(#{{Step, text(Kind)} => N}, Before) end, #{},
               Errors).
 
 text(Kind) ->
-    case unicode:characters_to_binary(Kind) of
-        Text when is_binary(Text) -> Text;
-        _ -> unicode:characters_to_binary(Kind, latin1)
-    end.
+    Chars = case unicode:characters_to_list(Kind) of
+                List when is_list(List) -> List;
+                _ -> binary_to_list(Kind)
+            end,
+    unicode:characters_to_binary([case Char < 32 orelse (Char >= 127 andalso Char < 160) of
+                                      true -> $?;
+                                      false -> Char
+                                  end || Char <- lists:sublist(Chars, ?LONGEST_KIND)]).
 
 %% @doc Adds an agent that has ended too soon.
 -spec lost(pos_integer(), second()) -> second().
