@@ -82,7 +82,8 @@ number(Name, {Least, Most}, Values, Options) ->
         _ -> {ok, Options}
     end.
 
-%% From `running' on, a signal stops the run in order. Each event comes in the process of the command.
+%% From `running' on, a signal stops the run in order. Each event comes in the process of the
+%% command.
 tell(File, {running, Pid, Duration}) ->
     _ = put(?VIEW, whittle_load:view(filename:basename(File), Duration)),
     _ = put(?LINES, max(1, ceil(Duration / 1.0e9 / ?MOST_LINES))),

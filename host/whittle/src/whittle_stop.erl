@@ -7,8 +7,8 @@
 %% the signal.
 %%
 %% Work that has results to keep ends in order after the first signal ({@link in_order/1}). The
-%% script repeats SIGTERM until the VM has ended, so a later SIGTERM or SIGHUP means nothing. After a
-%% second Ctrl-C the script sends SIGUSR1, which always stops the command at once.
+%% script repeats SIGTERM until the VM has ended, so a later SIGTERM or SIGHUP means nothing. After
+%% a second Ctrl-C the script sends SIGUSR1, which always stops the command at once.
 -module(whittle_stop).
 -behaviour(gen_event).
 

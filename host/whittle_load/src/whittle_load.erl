@@ -99,7 +99,9 @@ finished(_, _, _, #{stopped := {{kept, _}, _}} = Outcome) -> Outcome;
 finished(Dir, Log, Options, #{lost := Lost, stopped := Stopped} = Outcome) ->
     _ = (maps:get(tell, Options, fun(_) -> ok end))({writing, Dir}),
     Written = whittle_work:steps(
-                [fun(_) -> whittle_load_samples:finish(Log, #{lost => Lost, stopped => Stopped}) end,
+                [fun(_) ->
+                         whittle_load_samples:finish(Log, #{lost => Lost, stopped => Stopped})
+                 end,
                  fun(_) -> report(Dir) end]),
     case Written of
         {ok, #{page := Page, notes := Notes}} -> Outcome#{page => Page, notes => Notes};
@@ -147,9 +149,11 @@ server(#{target := Target}) ->
 
 %% HTTP users never count as held.
 holds(#{classes := Classes}) ->
-    lists:any(fun(#{program := Program}) -> lists:member(held, tuple_to_list(Program)) end, Classes).
+    lists:any(fun(#{program := Program}) -> lists:member(held, tuple_to_list(Program)) end,
+              Classes).
 
-%% @doc Compares two directories: users, errors and the latencies of the steps that both have. Errors
+%% @doc Compares two directories: users, errors and the latencies of the steps that both have.
+%% Errors
 %% are those of {@link format_error/1}.
 -spec compare(file:filename(), file:filename()) ->
           {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.

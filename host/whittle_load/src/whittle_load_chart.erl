@@ -140,7 +140,8 @@ base() ->
 over_time(Lines, Title) ->
     lines([#{line => Name, x => X, y => Y} || {Name, Points} <- Lines, {X, Y} <- Points],
           seconds(), #{field => y, type => quantitative, title => Title,
-                       axis => case lists:max([0 | [Y || {_, Points} <- Lines, {_, Y} <- Points]]) of
+                       axis => case lists:max([0 | [Y || {_, Points} <- Lines,
+                                                         {_, Y} <- Points]]) of
                                    Most when Most >= 10_000 -> #{format => <<"~s">>};
                                    _ -> #{}
                                end}).
@@ -169,7 +170,8 @@ times(Title, Values) ->
     #{field => y, type => quantitative, title => Title,
       scale => #{type => log, nice => false, domain => [Low / 1.05, High * 1.05]},
       axis => #{values => [Step * math:pow(10, Decade) || Decade <- Decades, Step <- Steps],
-                labelExpr => <<"datum.value < 0.000999 ? format(datum.value * 1000000, '~r') + ' ns'"
+                labelExpr => <<"datum.value < 0.000999 ? format(datum.value * 1000000, '~r') + "
+                               "' ns'"
                                " : datum.value < 0.999 ? format(datum.value * 1000, '~r') + ' us' "
                                ": datum.value < 999 ? format(datum.value, '~r') + ' ms' : "
                                "format(datum.value / 1000, '~r') + ' s'">>}}.

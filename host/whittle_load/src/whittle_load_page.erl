@@ -41,7 +41,9 @@ verdict(#{verdicts := Verdicts}) ->
     ["<p><strong>", Text, "</strong></p>\n"].
 
 figures(#{result := Result}) ->
-    Count = fun(Event) -> whittle_load_unit:format_count(whittle_load_result:event(Event, Result)) end,
+    Count = fun(Event) ->
+                    whittle_load_unit:format_count(whittle_load_result:event(Event, Result))
+            end,
     Errors = lists:sum([N || {_, N} <- whittle_load_result:errors(Result)]),
     ["<dl>\n",
      [["<div><dt>", Name, "</dt><dd>", escaped(Value), "</dd></div>\n"]

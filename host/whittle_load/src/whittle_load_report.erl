@@ -43,7 +43,8 @@ target(#{transport := Transport, host := Host, port := Port}) ->
 
 text(Chars) -> unicode:characters_to_binary(Chars).
 
-%% @doc Computes the report of a directory. If the coordinator was killed, the report has the samples
+%% @doc Computes the report of a directory. If the coordinator was killed, the report has the
+%% samples
 %% up to there.
 -spec read(file:filename()) -> {ok, report()} | {error, error()}.
 read(Dir) ->
@@ -72,7 +73,8 @@ report(#{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Hold
       lost => Lost, duration => Duration, stopped => Stopped,
       verdicts => whittle_load_result:judge(Thresholds, Result)}.
 
-%% @doc Writes `result.json', the tables in CSV and the page. Without Node.js, or without the packages
+%% @doc Writes `result.json', the tables in CSV and the page. Without Node.js, or without the
+%% packages
 %% of `web/chart', the page has no charts, and a note says so.
 -spec write(file:filename(), report()) ->
           {ok, Page :: file:filename(), Notes :: [unicode:chardata()]} | {error, error()}.

@@ -5,7 +5,8 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, second/2, event/2, held/1, errors/1, latency/2, overall/1, quantile/2, late/1, arrivals/1,
+-export([new/0, add/3, second/2, event/2, held/1, errors/1, latency/2, overall/1, quantile/2]).
+-export([late/1, arrivals/1,
          steps/1, accuracy/1, agents/1, slow/1, judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).

@@ -19,8 +19,8 @@
           %% Reads the CPU time and the memory of the server.
           server => fun(() -> none | whittle_load_second:server())}.
 
-%% `sample' and `second' come once a second. `running' comes when the users begin to start; from then on stop/1
-%% stops the run.
+%% `sample' and `second' come once a second. `running' comes when the users begin to start; from
+%% then on stop/1 stops the run.
 -type event() :: {running, pid(), Duration :: non_neg_integer()}
                | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}

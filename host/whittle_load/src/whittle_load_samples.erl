@@ -15,7 +15,8 @@
 -type facts() :: #{binary() => term()}.
 
 -type ending() :: #{lost := [pos_integer()],
-                    stopped := none | {Why :: asked | {kept, binary()}, After :: non_neg_integer()}}.
+                    stopped := none | {Why :: asked | {kept, unicode:chardata()},
+                                       After :: non_neg_integer()}}.
 
 -opaque log() :: #{file := file:filename(), device := file:fd(),
                    %% The size of all whole lines
@@ -86,7 +87,8 @@ finish(Log, #{lost := Lost, stopped := Stopped}) ->
 
 stopped(none) -> null;
 stopped({asked, After}) -> #{reason => asked, 'after' => After};
-stopped({{kept, Why}, After}) -> #{reason => kept, text => Why, 'after' => After}.
+stopped({{kept, Why}, After}) ->
+    #{reason => kept, text => unicode:characters_to_binary(Why), 'after' => After}.
 
 line(#{file := File, device := Device, size := Size}, Json) ->
     Line = [whittle_json:encode(Json), $\n],

@@ -124,7 +124,7 @@ written(none) -> null;
 written(#{buckets := Buckets} = Distribution) ->
     Distribution#{buckets := [[I, N] || {I, N} <- Buckets]}.
 
-%% @doc Reads a second from decoded JSON. Other keys than those of {@link to_json/1} have no meaning.
+%% @doc Reads a second from decoded JSON. Other keys than those of {@link to_json/1} mean nothing.
 -spec from_json(term()) -> {ok, second()} | error.
 from_json(Json) ->
     try {ok, second(Json)}

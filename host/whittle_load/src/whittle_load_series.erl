@@ -117,7 +117,8 @@ join(One, Other) ->
               end
       end, One, Other).
 
-%% @doc Writes the rows as CSV (RFC 4180), with the names of the columns in the first line. Latencies
+%% @doc Writes the rows as CSV (RFC 4180), with the names of the columns in the first line.
+%% Latencies
 %% are nanoseconds, sizes bytes.
 -spec csv([row()]) -> iodata().
 csv(Rows) ->

@@ -1,4 +1,5 @@
-%% @doc Writes the report of a run: as lines and tables for people, and as data. This module is pure.
+%% @doc Writes the report of a run: as lines and tables for people, and as data. This module is
+%% pure.
 %% @hidden
 -module(whittle_load_table).
 
@@ -35,7 +36,8 @@ progress(Second, Result) ->
 warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duration,
            stopped := Stopped} = Report) ->
     [["the load generator was the bottleneck: the agents were too slow for this scenario, so the "
-      "latencies include their delays: ", lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
+      "latencies include their delays: ",
+      lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
       ". Use fewer users or more agents, or run them where more processors are free"]
      || [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
         ++ [stopped(Stopped, Duration) || Stopped =/= none]
@@ -193,7 +195,8 @@ csv(#{result := Result}) ->
 
 quoted(Text) -> [$", string:replace(Text, "\"", "\"\"", all), $"].
 
-%% @doc Writes tables that compare two reports by the names of their directories. The ratio is that of
+%% @doc Writes tables that compare two reports by the names of their directories. The ratio is that
+%% of
 %% the second to the first.
 -spec comparison({unicode:chardata(), report()}, {unicode:chardata(), report()}) ->
           [[[unicode:chardata() | integer()]]].

@@ -126,11 +126,14 @@ machines(Last, Recent, Width) ->
             flow("agents", [[count(map_size(Agents))], cpus(Cpu), ["busiest ", cpus(Busiest)],
                             ["queue ", count(Queue)], megabytes(Rss)], Width)
                 ++ [Line || #{processes := Count, rss := Bytes} <- [Server],
-                            Line <- flow("server", [[count(Count), " processes"]]
+                            Line <- flow("server", [processes(Count)]
                                          ++ [cpus(Used) || Used =/= none] ++ [megabytes(Bytes)],
                                          Width)];
         _ -> []
     end.
+
+processes(1) -> "1 process";
+processes(Count) -> [count(Count), " processes"].
 
 cpus(Number) -> io_lib:format("~.2f CPUs", [float(Number)]).
 

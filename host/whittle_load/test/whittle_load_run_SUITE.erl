@@ -7,7 +7,8 @@
 -export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
-         only_monotonic/1, no_agent/1, other_version/1, slow_server_counts/1, slow_server_in_paced_loop/1]).
+         only_monotonic/1, no_agent/1, other_version/1, slow_server_counts/1,
+         slow_server_in_paced_loop/1]).
 
 -define(MS, 1_000_000).
 

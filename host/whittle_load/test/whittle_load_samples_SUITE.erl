@@ -5,7 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([as_written/1, hostile/1, noise/1, cut/1, damaged/1, exists/1, free/1, full_disk/1, report/1,
+-export([as_written/1, hostile/1, noise/1, cut/1, damaged/1, exists/1, free/1, full_disk/1]).
+-export([report/1,
          killed/1, warnings/1, texts_of_others/1, comparison/1, long/1, messages/1]).
 
 all() ->
@@ -208,7 +209,8 @@ long(_) ->
 
 messages(_) ->
     [?assertMatch({_, [_ | _]}, {Reason, lists:flatten(io_lib:format(
-                                                         "~ts", [whittle_load:format_error(Reason)]))})
+                                                         "~ts",
+                                                         [whittle_load:format_error(Reason)]))})
      || Reason <- [{exists, "d"}, {no_samples, "d"}, {damaged, {"d/run.json", 1}},
                    {damaged, {"d/samples.jsonl", 7}}, {cannot_write, {"f", enospc}},
                    {cannot_write, {"f", eacces}}]].
@@ -263,7 +265,8 @@ second() ->
 
 map(Key, Value) -> ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
 
-name() -> ?LET(Chars, list(oneof([$a, $", $\\, $ä, 16#20ac, $\n])), unicode:characters_to_binary(Chars)).
+name() ->
+    ?LET(Chars, list(oneof([$a, $", $\\, $ä, 16#20ac, $\n])), unicode:characters_to_binary(Chars)).
 
 vm() ->
     ?LET({A, B, C, D, E}, {nat(), nat(), nat(), nat(), integer()},
