@@ -6,15 +6,15 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, results/1, page/1,
-         signals/1, second_signal/1, killed_coordinator/1, killed_agent/1, full_disk/1,
+         terminal/1, signals/1, second_signal/1, killed_coordinator/1, killed_agent/1, full_disk/1,
          wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1, remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [visitors, check, missed, json, several_agents, example, results, page, signals, second_signal,
-     killed_coordinator, killed_agent, full_disk, wrong_arguments, wrong_scenario, no_server, ipv6,
-     remote].
+    [visitors, check, missed, json, several_agents, example, results, page, terminal, signals,
+     second_signal, killed_coordinator, killed_agent, full_disk, wrong_arguments, wrong_scenario,
+     no_server, ipv6, remote].
 
 init_per_suite(Config) ->
     Dir = running:directory("load", Config),
@@ -133,6 +133,37 @@ page(Config) ->
                  <<"href=\"samples.jsonl\"">>]],
     {ok, Html} = file:read_file(Page),
     ?assertEqual(nomatch, re:run(Html, "<script|(src|href)=\"(https?:|//)")).
+
+%% On a terminal the view stands in one place, whatever its size is. Ctrl-C removes it, and the
+%% results follow.
+terminal(Config) ->
+    [begin
+         Dir = filename:join(directory(Config), "terminal-" ++ Columns),
+         Run = on_terminal("stty cols " ++ Columns ++ " rows 20; " ++ Setting, Dir, Config),
+         Begin = running:until(Run, <<"server ">>),
+         true = port_command(Run, [3]),
+         {130, Rest} = running:ended(Run),
+         Shown = <<Begin/binary, "server ", Rest/binary>>,
+         %% Each line of the view ends so.
+         Lines = [lists:last(binary:split(Part, <<"\n">>, [global]))
+                  || Part <- lists:droplast(binary:split(Shown, <<"\e[K\r\n">>, [global]))],
+         Plain = [re:replace(Line, "\e\\[[0-9]*[A-Za-z]|\r", "", [global, {return, binary}])
+                  || Line <- Lines],
+         ?assertMatch([_, _ | _], [1 || <<"users", _/binary>> <- Plain]),
+         ?assertEqual([], [Line || Line <- Plain,
+                                   string:length(Line) >= list_to_integer(Columns)]),
+         ?assertEqual(HasColors, binary:match(Shown, <<"\e[32m">>) =/= nomatch),
+         %% Behind the last view the terminal is as before.
+         [After | _] = lists:reverse(binary:split(Shown, <<"\e[J">>, [global])),
+         ?assertMatch({match, _}, re:run(After, "\nheld at the end +[0-9]+\r\n")),
+         ?assertEqual(nomatch, binary:match(After, <<"\e[3">>))
+     end || {Columns, Setting, HasColors} <- [{"80", "TERM=xterm NO_COLOR=", true},
+                                              {"40", "TERM=xterm NO_COLOR=1", false}]],
+    Dumb = on_terminal("TERM=dumb", filename:join(directory(Config), "terminal-dumb"), Config),
+    Begin = running:until(Dumb, <<" s: ">>),
+    true = port_command(Dumb, [3]),
+    {130, Rest} = running:ended(Dumb),
+    ?assertEqual(nomatch, binary:match(<<Begin/binary, Rest/binary>>, <<"\e">>)).
 
 %% The first signal ends the run in order, and the results are there.
 signals(Config) ->
@@ -281,6 +312,14 @@ started(File, Dir, Options, Config) ->
                   ["--default-signal=INT,HUP,TERM", "TMPDIR=" ++ Temporary,
                    filename:join(running:root(), "whittle"), "load", File, "-o", Dir | Options],
                   #{env => keep}).
+
+%% script(1) makes the terminal. The parent of this VM may ignore SIGINT, which a shell cannot
+%% trap.
+on_terminal(Setting, Dir, Config) ->
+    Line = [Setting, " '", filename:join(running:root(), "whittle"), "' load '", long(Config),
+            "' -o '", Dir, "'"],
+    running:start("/usr/bin/env", ["--default-signal=INT,HUP,QUIT", "script", "-qefc",
+                                   lists:flatten(Line), "/dev/null"], #{env => keep}).
 
 agents(Config) ->
     os:cmd("pgrep -f '^" ++ filename:join(directory(Config), "tmp") ++ "/whittle-load'").
