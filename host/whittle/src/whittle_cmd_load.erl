@@ -14,6 +14,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "load", arguments => ["SCENARIO", "[SCENARIO]", "[DIR]"],
+      words => ["check", "report", "compare"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
               "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
               "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two",
