@@ -134,17 +134,17 @@ complete_output(Config) ->
 in_order(Config) ->
     {Port, Pipe} = working("orders", Config),
     terminate(Port),
-    [] = made:expect(Port, "asked"),
+    [] = made:expect(Port, "asked\\n"),
     signal("HUP", Port),
     terminate(Port),
     ok = file:close(Pipe),
-    ?assertMatch({7, <<"\n143\n">>}, made:ended(Port)).
+    ?assertMatch({7, <<"143\n">>}, made:ended(Port)).
 
 %% SIGUSR1 ends the VM although the work wanted to end in order.
 at_once(Config) ->
     {Port, Pipe} = working("orders", Config),
     terminate(Port),
-    [] = made:expect(Port, "asked"),
+    [] = made:expect(Port, "asked\\n"),
     signal("USR1", Port),
     [] = made:expect(Port, "suspending"),
     ok = file:close(Pipe),
