@@ -139,7 +139,7 @@ page(Config) ->
 terminal(Config) ->
     [begin
          Dir = filename:join(directory(Config), "terminal-" ++ Columns),
-         Run = on_terminal("stty cols " ++ Columns ++ " rows 20; " ++ Setting, Dir, Config),
+         Run = on_terminal("stty -echo cols " ++ Columns ++ " rows 20; " ++ Setting, Dir, Config),
          Begin = running:until(Run, <<"server ">>),
          true = port_command(Run, [3]),
          {130, Rest} = running:ended(Run),

@@ -72,7 +72,7 @@ view(Fun) ->
     Colors = os:getenv("NO_COLOR", "") =:= "",
     %% One write, so that the terminal shows no half of it
     Text = [home(Columns),
-            [[[styled(Style, Part, Colors) || {Style, Part} <- Line], "\e[K\r\n"] || Line <- Lines],
+            [[[styled(Style, Part, Colors) || {Style, Part} <- Line], "\e[K\n"] || Line <- Lines],
             "\e[J"],
     _ = put(?VIEW, [lists:sum([string:length(Part) || {_, Part} <- Line]) || Line <- Lines]),
     io:put_chars(standard_error, Text).
