@@ -245,7 +245,8 @@ details(_) -> [].
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Tag, _} = Reason) when Tag =:= unreadable; Tag =:= scenario ->
     whittle_load_scenario:format_error(Reason);
-format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
+format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote;
+                                      Tag =:= source ->
     whittle_load_target:format_error(Reason);
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->

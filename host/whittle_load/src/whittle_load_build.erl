@@ -9,23 +9,28 @@
 -type error() :: {make, whittle_make:reason()}
                | {directory, {file:filename(), file:posix() | badarg}}.
 
+-define(OWN, whittle_load_own_modules).
+
 %% @doc Builds an agent, calls a function with the command that starts it, and removes it.
 -spec with_agent(whittle_load_scenario:scenario(), whittle_load_limits:spread(),
                  fun((whittle_make:event()) -> term()), fun((Command) -> Result)) ->
           Result | {error, error()}
               when Command :: {file:filename(), [string()], [{string(), string() | false}]}.
 with_agent(#{target := #{client := Client, transport := Transport, host := Host,
-                         options := Given}}, #{files := Files}, Tell, Fun) ->
+                         options := Given}, own := Own, rows := Rows},
+           #{files := Files}, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
         {ok, Dir} ->
             try
                 Request = #{input => code:lib_dir(whittle_load_agent),
                             out => filename:join(Dir, "agent"), tell => Tell,
-                            add => [ssl || Transport =:= tls]
+                            libs => [Dir],
+                            add => added(Own, Dir) ++ [ssl || Transport =:= tls]
                                 ++ [crypto || #{mechanism := scram} <- [Given]],
                             shake => #{unit => functions, missing => crash,
                                        on => [inet6 || tuple_size(Host) =:= 8],
-                                       declared => declared(Transport, Client)}},
+                                       declared => declared(Transport,
+                                                           [{Client} | data_module(Rows)])}},
                 case whittle_make:make(Request) of
                     {ok, #{out := Out}} -> Fun(command(Out, Files));
                     {error, Reason} -> {error, {make, Reason}}
@@ -35,10 +40,28 @@ with_agent(#{target := #{client := Client, transport := Transport, host := Host,
         {error, {Dir, Reason}} -> {error, {directory, {Dir, Reason}}}
     end.
 
-%% The plan names the client. ssl makes atoms of the names of ciphers and of its own tables and
-%% messages; none of them names a module or function.
-declared(tcp, Client) -> #{data => [{Client}]};
-declared(tls, Client) -> #{data => [{Client}], atoms => []}.
+%% Writes the modules of the scenario as an application.
+added([], _) -> [];
+added(Own, Dir) ->
+    Ebin = filename:join([Dir, atom_to_list(?OWN), "ebin"]),
+    ok = filelib:ensure_path(Ebin),
+    [ok = file:write_file(filename:join(Ebin, atom_to_list(Module) ++ ".beam"), Beam)
+     || #{module := Module, beam := Beam} <- Own],
+    App = {application, ?OWN,
+           [{description, "Modules of a scenario"}, {vsn, "1"}, {registered, []},
+            {modules, [Module || #{module := Module} <- Own]},
+            {applications, [kernel, stdlib, whittle_load_agent]}]},
+    ok = file:write_file(filename:join(Ebin, atom_to_list(?OWN) ++ ".app"),
+                         io_lib:format("~tp.~n", [App])),
+    [?OWN].
+
+data_module({function, Module}) -> [{Module}];
+data_module(_) -> [].
+
+%% The plan names the client and the module of the data. ssl makes atoms of the names of ciphers and
+%% of its own tables and messages; none of them names a module or function.
+declared(tcp, Modules) -> #{data => Modules};
+declared(tls, Modules) -> #{data => Modules, atoms => []}.
 
 %% The VM's table of ports follows the limit of descriptors. A process may raise its own up to the
 %% hard limit.

@@ -105,8 +105,11 @@ prepared([{Port, N} | Others], Scenario, Count) ->
 plan(N, #{target := Target, phases := Phases, classes := Classes, seed := Seed,
           sources := Sources, hibernate := Hibernate, rows := Rows}, Count) ->
     #{target => Target, phases => Phases, classes => Classes, seed => Seed,
-      shard => {N - 1, Count}, rows => list_to_tuple(Rows), sources => Sources,
+      shard => {N - 1, Count}, rows => rows(Rows), sources => Sources,
       hibernate => Hibernate}.
+
+rows({function, _} = Rows) -> Rows;
+rows(Rows) -> list_to_tuple(Rows).
 
 answer(Port) ->
     receive
