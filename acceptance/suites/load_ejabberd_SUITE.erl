@@ -4,7 +4,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([plain/1, scram/1, tls/1, ipv6/1, wrong_password/1, wrong_domain/1]).
+-export([plain/1, scram/1, tls/1, ipv6/1, shipped/1, wrong_password/1, wrong_domain/1]).
 
 %% ejabberd, and what Debian's Erlang and this project's own packages lack
 -define(PACKAGES, ["ejabberd", "erlang-base64url", "erlang-goldrush", "erlang-idna", "erlang-jose",
@@ -17,7 +17,7 @@
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [plain, scram, tls, ipv6, wrong_password, wrong_domain].
+all() -> [plain, scram, tls, ipv6, shipped, wrong_password, wrong_domain].
 
 init_per_suite(Config) ->
     case erlang:system_info(otp_release) of
@@ -81,6 +81,17 @@ ipv6(Config) ->
              || {Scheme, Port} <- [{"xmpp", ipv6}, {"xmpps", ipv6_tls}]];
         false -> {skip, "this machine has no ::1"}
     end.
+
+%% The scenario of examples/presence drives this server too.
+shipped(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "shipped.load"),
+    ok = short_load:write(filename:join(running:example("presence"), "xmpp.load"), File,
+                          #{port => proplists:get_value(plain, Config), users => ?USERS,
+                            soak => "10 s"}, []),
+    #{<<"held">> := ?USERS, <<"errors">> := [], <<"latencies">> := Latencies} = load(File, 0),
+    #{<<"delivery">> := #{<<"count">> := Delivered}, <<"roster">> := #{<<"count">> := Talkers}} =
+        Latencies,
+    ?assertEqual(3 * Talkers, Delivered).
 
 wrong_password(Config) ->
     ?assertMatch(#{<<"held">> := 0,

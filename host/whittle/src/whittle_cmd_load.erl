@@ -14,10 +14,11 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "load", arguments => ["SCENARIO", "[SCENARIO]", "[DIR]"],
-      words => ["check", "report", "compare"],
+      words => ["check", "report", "compare", "account"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
               "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
-              "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two",
+              "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two; "
+              "`account' measures what a connection costs",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: "
                             "SCENARIO.results, or SCENARIO.results-2 and so on)"},
@@ -27,10 +28,16 @@ command() ->
                     help => "draw other random numbers than the scenario's seed does"},
                   #{name => allow_remote, long => "allow-remote",
                     help => "the server may be another machine, whose owner agrees"},
-                  whittle_command_line:json()]}.
+                  #{name => hosts, long => "hosts", value => "USER@HOST,...", list => true,
+                    help => "run the agents on these machines, over ssh"},
+                  #{name => trial, long => "trial",
+                    help => "check: run some users for seven seconds to estimate the CPU time"},
+                  whittle_command_line:json()
+                  | whittle_cmd_load_account:options()]}.
 
 %% @doc Runs a scenario.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := ["account"]} = Values) -> whittle_cmd_load_account:run(Values);
 run(#{arguments := ["check"]}) -> needs("load check", "SCENARIO");
 run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(File, Values) end,
@@ -66,7 +73,9 @@ command(File, Values) ->
 
 options(File, Values) ->
     whittle_work:steps(
-      [fun(_) -> number(agents, {1, 1000}, Values, maps:with([allow_remote], Values)) end,
+      [fun(_) ->
+               number(agents, {1, 1000}, Values, maps:with([allow_remote, hosts, trial], Values))
+       end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,
        fun(Options) -> {ok, Options#{tell => fun(Event) -> tell(File, Event) end}} end]).
 

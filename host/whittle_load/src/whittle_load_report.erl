@@ -14,6 +14,7 @@
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
           holds := boolean(),
+          machines := pos_integer(),            % of the agents
           lost := [pos_integer()],
           duration := non_neg_integer(),
           stopped := none | {term(), non_neg_integer()}}.
@@ -27,7 +28,8 @@
 facts(File, #{target := Target, phases := Phases, thresholds := Thresholds, seed := Seed},
       #{agents := Agents, holds := Holds} = Options) ->
     #{scenario => text(filename:basename(File)), target => text(target(Target)), agents => Agents,
-      holds => Holds, seed => Seed, duration => whittle_load_agent:duration(Phases),
+      holds => Holds, seed => Seed,
+      machines => max(1, length(maps:get(hosts, Options, []))), duration => whittle_load_agent:duration(Phases),
       thresholds => [text(Text) || #{text := Text} <- Thresholds],
       started => text(calendar:system_time_to_rfc3339(erlang:system_time(second), [{offset, "Z"}])),
       command => text(lists:join($\s, maps:get(command, Options, ["whittle", "load", File]))),
@@ -70,6 +72,10 @@ report(#{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Hold
             _ -> Ending
         end,
     #{facts => Facts, seconds => Seconds, result => Result, agents => Agents, holds => Holds,
+      machines => case Facts of
+                      #{<<"machines">> := Machines} when is_integer(Machines) -> Machines;
+                      _ -> 1
+                  end,
       lost => Lost, duration => Duration, stopped => Stopped,
       verdicts => whittle_load_result:judge(Thresholds, Result)}.
 

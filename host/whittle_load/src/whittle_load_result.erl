@@ -5,9 +5,8 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, second/2, event/2, held/1, errors/1, latency/2, overall/1, quantile/2]).
--export([late/1, arrivals/1,
-         steps/1, accuracy/1, agents/1, slow/1, judge/2]).
+-export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
+-export([overall/1, quantile/2, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1, judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
 
@@ -78,6 +77,11 @@ agent(#{cpu := Cpu, queue := Queue} = Vm, #{cpu := Before, queue := Longest, bus
 %% @doc Returns how often an event has happened.
 -spec event(whittle_load_agent_tally:event(), result()) -> non_neg_integer().
 event(Event, #result{events = Events}) -> maps:get(Event, Events, 0).
+
+%% @doc Removes the times of deliveries, which compare the clocks of two agents.
+-spec without_delivery(result()) -> result().
+without_delivery(#result{latencies = Latencies} = Result) ->
+    Result#result{latencies = maps:remove(<<"delivery">>, Latencies)}.
 
 %% @doc Returns the users that are held now.
 -spec held(result()) -> integer().

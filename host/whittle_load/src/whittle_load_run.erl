@@ -11,8 +11,8 @@
 
 -type options() ::
         #{agents := pos_integer(),
-          %% The program of an agent, its arguments and its environment
-          command := {file:filename(), [string()], [{string(), string() | false}]},
+          %% The agents take them in turn.
+          commands := [whittle_load_build:command(), ...],
           tell := fun((event()) -> term()),
           %% Called once a second. A reason that is not `ok' stops the run.
           keep => fun((whittle_load_second:second()) -> ok | {stop, Reason :: term()}),
@@ -55,9 +55,10 @@
 
 %% @doc Runs a scenario.
 -spec run(whittle_load_scenario:scenario(), options()) -> {ok, outcome()} | {error, error()}.
-run(Scenario, #{agents := Count, command := Command} = Options) ->
+run(Scenario, #{agents := Count, commands := Commands} = Options) ->
     ok = known_atoms(),
-    Ports = [open(Command) || _ <- lists:seq(1, Count)],
+    Ports = [whittle_load_build:open(lists:nth((N - 1) rem length(Commands) + 1, Commands))
+             || N <- lists:seq(1, Count)],
     Numbered = lists:zip(Ports, lists:seq(1, Count)),
     try
         case prepared(Numbered, Scenario, Count) of
@@ -78,10 +79,6 @@ known_atoms() ->
     _ = application:load(whittle_load_agent),
     {ok, Modules} = application:get_key(whittle_load_agent, modules),
     code:ensure_modules_loaded(Modules).
-
-open({Program, Arguments, Environment}) ->
-    open_port({spawn_executable, Program},
-              [{args, Arguments}, {env, Environment}, {packet, 4}, binary, exit_status]).
 
 %% Internal functions: preparation
 

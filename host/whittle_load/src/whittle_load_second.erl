@@ -5,7 +5,8 @@
 %% @hidden
 -module(whittle_load_second).
 
--export([new/0, is_empty/1, add/3, lost/2, server/2, sums/2, distributions/2, distribution/2]).
+-export([new/0, is_empty/1, add/3, lost/2, server/2, without_delivery/1]).
+-export([sums/2, distributions/2, distribution/2]).
 -export([to_json/1, from_json/1]).
 
 -export_type([second/0, vm/0, server/0]).
@@ -84,6 +85,11 @@ lost(Agent, #{lost := Lost} = Second) -> Second#{lost := [Agent | Lost]}.
 %% @doc Sets the CPU time and the memory of the server.
 -spec server(none | server(), second()) -> second().
 server(Server, Second) -> Second#{server := Server}.
+
+%% @doc Removes the times of deliveries, which compare the clocks of two agents.
+-spec without_delivery(second()) -> second().
+without_delivery(#{latencies := Latencies} = Second) ->
+    Second#{latencies := maps:remove(<<"delivery">>, Latencies)}.
 
 %% @doc Adds the numbers of two maps.
 -spec sums(#{Key => number()}, #{Key => number()}) -> #{Key => number()}.

@@ -12,6 +12,7 @@
         #{result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          machines := pos_integer(),            % of the agents
           holds := boolean(),                   % whether users of the scenario can be held
           lost := [pos_integer()],
           duration := non_neg_integer(),        % planned, nanoseconds
@@ -89,8 +90,10 @@ met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts}) ->
-    [[["users", ""] | users(Result)],
+tables(#{result := Result, verdicts := Verdicts, machines := Machines}) ->
+    [[["users", ""] | users(Result)
+      ++ [["delivery", "not measured: the agents' machines have different clocks"]
+          || Machines > 1]],
      [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
       | [latency(Step, whittle_load_result:latency(Step, Result))
          || Step <- whittle_load_result:steps(Result)]]]
@@ -136,9 +139,9 @@ value(_, Time) -> whittle_load_unit:format_time(Time).
 
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
-json(#{result := Result, verdicts := Verdicts, agents := Agents, lost := Lost,
-       duration := Duration, stopped := Stopped} = Report) ->
-    #{agents => Agents, lost => length(Lost), seconds => Duration / 1.0e9,
+json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Machines,
+       lost := Lost, duration := Duration, stopped := Stopped} = Report) ->
+    #{agents => Agents, machines => Machines, lost => length(Lost), seconds => Duration / 1.0e9,
       stopped => case Stopped of
                      none -> null;
                      {Why, After} ->

@@ -93,7 +93,7 @@ data_and_trace(Config) ->
                                          "{soak, \"2 s\"}]}. {users, [{a, 1, [connect,"
                                          "{send, \"${name} ${word}\"}, stay]}]}."]), Dir),
     {ok, #{result := Result}} =
-        whittle_load_run:run(Scenario, #{agents => 2, command => command(),
+        whittle_load_run:run(Scenario, #{agents => 2, commands => [command()],
                                          tell => fun(_) -> ok end}),
     ?assertEqual([{0, {2, 2}}, {1, {1, 1}}], whittle_load_result:arrivals(Result)),
     ?assertEqual([<<"ann red\n">>, <<"ann red\n">>, <<"bob blue\n">>],
@@ -184,7 +184,7 @@ logins_fail(_) ->
                                          "[{burst, 5}, {soak, \"1 s\"}]}. {users, [{a, 1, "
                                          "[connect, {login, \"u${id}\", \"p\"}, stay]}]}."])),
     {ok, #{result := Result}} =
-        whittle_load_run:run(Scenario, #{agents => 1, command => command(),
+        whittle_load_run:run(Scenario, #{agents => 1, commands => [command()],
                                          tell => fun(_) -> ok end}),
     ?assertMatch([{{<<"login">>, _}, 5}], whittle_load_result:errors(Result)),
     ?assertEqual({5, 0}, {whittle_load_result:event(connected, Result),
@@ -198,7 +198,7 @@ stopped(_) ->
     {ok, #{lost := [], stopped := {asked, After}, duration := 60_000_000_000, result := Result}} =
         whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 20, \"60 s\"}]", "constant",
                                       "[{a, 1, [connect, {ask, \"x\", \"x\"}, stay]}]", ""),
-                             #{agents => 2, command => command(), tell => Stop}),
+                             #{agents => 2, commands => [command()], tell => Stop}),
     ?assert(After < 30_000 * ?MS),
     Started = whittle_load_result:event(started, Result),
     ?assert(Started > 0 andalso Started < 1200),
@@ -210,7 +210,7 @@ not_kept(_) ->
     {ok, #{stopped := {{kept, "full"}, _}}} =
         whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 20, \"60 s\"}]", "constant",
                                       "[{a, 1, [connect, stay]}]", ""),
-                             #{agents => 1, command => command(), tell => fun(_) -> ok end,
+                             #{agents => 1, commands => [command()], tell => fun(_) -> ok end,
                                keep => fun(_) -> {stop, "full"} end}).
 
 %% The sum of the kept seconds is the result, and no second comes twice but the last one.
@@ -219,7 +219,7 @@ seconds(_) ->
     {ok, #{result := Result}} =
         whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 50, \"3 s\"}]", "constant",
                                       "[{a, 1, [connect, {ask, \"x\", \"x\"}, stay]}]", ""),
-                             #{agents => 2, command => command(), tell => fun(_) -> ok end,
+                             #{agents => 2, commands => [command()], tell => fun(_) -> ok end,
                                server => fun() -> #{processes => 1, cpu => 5, rss => 7} end,
                                keep => fun(Second) -> Self ! {kept, Second}, ok end}),
     Kept = (fun Next() -> receive {kept, Second} -> [Second | Next()] after 0 -> [] end end)(),
@@ -259,8 +259,8 @@ clock_jumps(Config) ->
                                       "constant", "[{a, 1, [connect, {every, \"100 ms\", 5, "
                                       "[{ask, \"x\", \"x\"}]}, stay]}]", ""),
                              #{agents => 1, tell => Jump,
-                               command => {Stock, Arguments, [{"LD_PRELOAD", Library}
-                                                              | Environment]}}),
+                               commands => [{Stock, Arguments, [{"LD_PRELOAD", Library}
+                                                                | Environment]}]}),
     ?assert(filelib:is_file(Mark)),
     ?assertEqual({120, []}, {whittle_load_result:event(started, Result),
                              whittle_load_result:errors(Result)}),
@@ -296,8 +296,8 @@ killed_agent(_) ->
         whittle_load_run:run(scenario(server(fun echo/1), "[{burst, 4}, {soak, \"3 s\"}]",
                                       "constant", "[{a, 1, [connect, stay]}]", ""),
                              #{agents => 2, tell => Tell,
-                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
-                                           Environment}}),
+                               commands => [{Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                             Environment}]}),
     [Agent] = Lost,
     receive {agent_ended, Agent, Status} -> ?assertEqual(137, Status) end,
     ?assertEqual({4, 2}, {whittle_load_result:event(connected, Result),
@@ -315,8 +315,8 @@ slow_agent(_) ->
         whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 50, \"4 s\"}]", "constant",
                                       "[{a, 1, [connect, stay]}]", ""),
                              #{agents => 1, tell => Pause,
-                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
-                                           Environment}}),
+                               commands => [{Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                             Environment}]}),
     ?assertEqual(200, whittle_load_result:event(started, Result)),
     ?assertMatch([{seconds, Share}, {late, Time}] when Share =< 0.75 andalso Time > 500 * ?MS,
                  whittle_load_result:slow(Result)).
@@ -325,7 +325,7 @@ no_agent(_) ->
     {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
                                                     "[{a, 1, [stay]}]", ""),
                                            #{agents => 1, tell => fun(_) -> ok end,
-                                             command => {"/bin/false", [], []}}),
+                                             commands => [{"/bin/false", [], []}]}),
     ?assertEqual("an agent ended at its start (exit code 1): its messages stand above",
                  lists:flatten(whittle_load_run:format_error(Reason))).
 
@@ -336,7 +336,7 @@ other_version(Config) ->
     {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
                                                     "[{a, 1, [stay]}]", ""),
                                            #{agents => 1, tell => fun(_) -> ok end,
-                                             command => {"/bin/cat", [File, "-"], []}}),
+                                             commands => [{"/bin/cat", [File, "-"], []}]}),
     ?assertEqual({agent_version, {999, whittle_load_agent:protocol()}}, Reason).
 
 %% The server serves nobody for half a second, in which half of the users come. A generator that
@@ -364,7 +364,7 @@ run(Port, Phases, Arrivals, Users, Agents) -> run(Port, Phases, Arrivals, Users,
 run(Port, Phases, Arrivals, Users, Agents, More) ->
     {ok, #{lost := []} = Outcome} =
         whittle_load_run:run(scenario(Port, Phases, Arrivals, Users, More),
-                             #{agents => Agents, command => command(),
+                             #{agents => Agents, commands => [command()],
                                tell => fun(_) -> ok end}),
     Outcome.
 
