@@ -103,9 +103,9 @@ command(Agent, Files, Agents) ->
 
 %% Agents share processors with each other, so their schedulers must not spin. Each connection needs
 %% a process and a port. By default a VM whose wall clock jumps makes its monotonic time up to 1 %
-%% faster or slower, until both agree (erl(1), +C). The VM keeps 16 bytes for each possible process. Where each processor has
-%% an agent, one scheduler for each is enough: it needs fewer threads, and has fewer free places in
-%% its memory.
+%% faster or slower, until both agree (erl(1), +C). The VM keeps 16 bytes for each possible process.
+%% Where each processor has an agent, one scheduler for each is enough: it needs fewer threads, and
+%% has fewer free places in its memory.
 environment(Files, Agents) ->
     [{"WHITTLE_LOAD_AGENT", "stdio"},
      {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P "

@@ -29,7 +29,8 @@ facts(File, #{target := Target, phases := Phases, thresholds := Thresholds, seed
       #{agents := Agents, holds := Holds} = Options) ->
     #{scenario => text(filename:basename(File)), target => text(target(Target)), agents => Agents,
       holds => Holds, seed => Seed,
-      machines => max(1, length(maps:get(hosts, Options, []))), duration => whittle_load_agent:duration(Phases),
+      machines => max(1, length(maps:get(hosts, Options, []))),
+      duration => whittle_load_agent:duration(Phases),
       thresholds => [text(Text) || #{text := Text} <- Thresholds],
       started => text(calendar:system_time_to_rfc3339(erlang:system_time(second), [{offset, "Z"}])),
       command => text(lists:join($\s, maps:get(command, Options, ["whittle", "load", File]))),

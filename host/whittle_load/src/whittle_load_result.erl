@@ -6,7 +6,8 @@
 -module(whittle_load_result).
 
 -export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
--export([overall/1, quantile/2, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1, judge/2]).
+-export([overall/1, quantile/2, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
+-export([judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
 
