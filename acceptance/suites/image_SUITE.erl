@@ -16,6 +16,7 @@
 -define(FLAGS, "ERL_FLAGS=-blinky device '\"ttyAMA0\"' -blinky led {0,0} -blinky console true"
         " -blinky button '{0,3,#{debounce=>0}}'").
 -define(LED, 1).
+-define(BUTTON, 8).
 %% The bar of the size of an image.
 -define(MOST_BYTES, 2_500_000).
 
@@ -80,7 +81,7 @@ both_ways(Config) ->
     joined(Config,
            fun(A, B, _) ->
                    [begin
-                        machine:press(Pressed),
+                        press(Pressed),
                         expect(Other, "shown [0-9A-F]{16} " ++ integer_to_list(N) ++ ": LED "
                                ++ Word),
                         ?assertEqual(Led, machine:lines(Other) band ?LED)
@@ -93,13 +94,12 @@ both_ways(Config) ->
 cut(Config) ->
     joined(Config,
            fun(A, B, Wire) ->
-                   machine:press(A),
+                   press(A),
                    expect(B, "shown [0-9A-F]{16} 1: LED on"),
                    Wire ! cut,
                    expect(A, "down [0-9A-F]{16}"),
-                   machine:press(A),
-                   machine:say(A, "info\n"),
-                   expect(A, "taken 2, waiting 1"),
+                   press(A),
+                   waits(A, "taken 2, waiting 1"),
                    ?assertEqual(1, machine:lines(B) band ?LED),
                    Wire ! join,
                    expect(B, "shown [0-9A-F]{16} 2: LED off"),
@@ -110,13 +110,12 @@ cut(Config) ->
 off_and_on(Config) ->
     joined(Config,
            fun(A, B, Wire) ->
-                   machine:press(A),
+                   press(A),
                    expect(B, "shown [0-9A-F]{16} 1: LED on"),
                    machine:stop(B),
                    expect(A, "down [0-9A-F]{16}"),
-                   machine:press(A),
-                   machine:say(A, "info\n"),
-                   expect(A, "taken 2, waiting 1"),
+                   press(A),
+                   waits(A, "taken 2, waiting 1"),
                    with_board(Config,
                               fun(Again) ->
                                       plug(Wire, machine:uart(A), machine:uart(Again)),
@@ -124,6 +123,21 @@ off_and_on(Config) ->
                                       ?assertEqual(1, machine:lines(Again) band ?LED)
                               end)
            end).
+
+%% qemu holds the button down for 100 ms. A press in this time would be none.
+press(Board) ->
+    case machine:lines(Board) band ?BUTTON of
+        0 -> machine:press(Board);
+        _ -> press(Board)
+    end.
+
+%% Asks until the board has noticed the press.
+waits(Board, Words) ->
+    machine:say(Board, "info\n"),
+    case re:run(expect(Board, "^boot .*taken"), Words, [{capture, none}]) of
+        match -> ok;
+        nomatch -> waits(Board, Words)
+    end.
 
 %%% Two boards and the line between them
 

@@ -141,6 +141,9 @@ json(#{best := Best, holds := Holds, detectable := Detectable, validation := Val
     #{recommended => Best, holds => Holds, detectable => Detectable,
       flags => [binary(Flag) || Flag <- Flags],
       environment => maps:from_list([{binary(Name), binary(Value)} || {Name, Value} <- Variables]),
+      config => [#{application => binary(Application), key => binary(Key), value => binary(Text)}
+                 || {Application, Key, Text}
+                        <- whittle_tune_settings:config(values(Best, Found), Settings)],
       validation => [summary(whittle_tune_race:summary(Name, Validation)) || Name <- Validated],
       front => [summary(Summary)
                 || Summary <- whittle_tune_race:front([Name || #{name := Name} <- Candidates],
