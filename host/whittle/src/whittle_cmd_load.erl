@@ -24,8 +24,9 @@ run(#{arguments := ["check"]}) -> needs_scenario("load check");
 run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,
                         fun(Options) -> checked(whittle_load:check(File, Options)) end]);
-run(#{arguments := [_, Word]}) ->
-    whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one"]);
+run(#{arguments := [First, Word]}) ->
+    whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one",
+                           whittle_suggestion:hint(First, ["check"])]);
 run(#{arguments := [File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,
                         fun(Options) -> ran(whittle_load:run(File, Options)) end]);

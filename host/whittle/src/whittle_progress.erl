@@ -33,14 +33,14 @@ event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Perce
 once(Text) ->
     case put(?MODULE, Text) of
         Text -> ok;
-        _ -> io:put_chars(standard_error, [Text, $\n])
+        _ -> io:put_chars(standard_error, [whittle_file_name:printable(Text), $\n])
     end.
 
 %% @doc Prints a note that stays on the screen.
 -spec note(unicode:chardata()) -> ok.
 note(Text) ->
     clear(),
-    io:put_chars(standard_error, ["whittle: note: ", Text, $\n]).
+    io:put_chars(standard_error, ["whittle: note: ", whittle_file_name:printable(Text), $\n]).
 
 %% @doc Removes the progress line.
 -spec clear() -> ok.
@@ -51,7 +51,9 @@ show(Text) ->
     case is_terminal() of
         %% Return to the start of the line, write the text, and erase the rest of the older line.
         %% Cut the text to the narrowest usual width, because a wrapped line cannot be erased.
-        true -> io:put_chars(standard_error, ["\r", string:slice(Text, 0, 79), "\e[K"]);
+        true ->
+            Shown = string:slice(whittle_file_name:printable(Text), 0, 79),
+            io:put_chars(standard_error, ["\r", Shown, "\e[K"]);
         false -> ok
     end.
 

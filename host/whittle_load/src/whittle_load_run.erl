@@ -61,7 +61,8 @@ known_atoms() ->
 
 open({Program, Arguments, Environment}) ->
     open_port({spawn_executable, Program},
-              [{args, Arguments}, {env, Environment}, {packet, 4}, binary, exit_status]).
+              [{args, Arguments}, {env, whittle_environment:given_back(Environment)}, {packet, 4},
+               binary, exit_status]).
 
 %% Internal functions: preparation
 

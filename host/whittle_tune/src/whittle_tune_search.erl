@@ -327,5 +327,5 @@ variable(_) -> "ERL_ZFLAGS".
 with_settings(Values, #{subject := #{environment := Environment} = Subject,
                         settings := Settings, variable := Variable}) ->
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
-    Words = lists:join($\s, [os:getenv(Variable, "") | Flags]),
+    Words = lists:join($\s, [whittle_environment:value(Variable, "") | Flags]),
     Subject#{environment := [{Variable, lists:flatten(Words)} | Variables] ++ Environment}.
