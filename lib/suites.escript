@@ -15,7 +15,7 @@ main([Device, Build, Proper, Result | Only]) ->
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky",
-                         "../examples/mixed"],
+                         "../examples/mixed", "../examples/presence"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
     %% The nodes that the tests start must not take the name of this one.

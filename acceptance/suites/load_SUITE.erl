@@ -6,13 +6,13 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, wrong_arguments/1,
-         wrong_scenario/1, no_server/1, ipv6/1, remote/1]).
+         wrong_scenario/1, no_server/1, ipv6/1, tls/1, remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
     [visitors, check, missed, json, several_agents, example, wrong_arguments, wrong_scenario,
-     no_server, ipv6, remote].
+     no_server, ipv6, tls, remote].
 
 init_per_suite(Config) ->
     Dir = running:directory("load", Config),
@@ -116,15 +116,76 @@ no_server(Config) ->
     {1, Output} = load(scenario([{port, integer_to_list(running:free_port())}], Config), []),
     ?assertMatch({match, _}, re:run(Output, "^econnrefused +connect +20$", [multiline])).
 
-%% The agent gets IPv6 only if the server's address needs it.
+%% The agent gets IPv6 only if the server's address needs it. The check counts the ports of ::1.
 ipv6(Config) ->
-    {ok, Socket} = gen_tcp:listen(0, [inet6, binary, {ip, {0, 0, 0, 0, 0, 0, 0, 1}},
-                                      {active, false}, {backlog, 100}]),
-    {ok, Port} = inet:port(Socket),
-    {1, Output} = load(scenario([{host, "[::1]"}, {port, integer_to_list(Port)},
-                                 {limit, "held >= 21"}], Config), []),
-    ?assertMatch({match, _}, re:run(Output, "^connected +20$", [multiline])),
-    ok = gen_tcp:close(Socket).
+    case loading:has_ipv6() of
+        true ->
+            Port = echo({0, 0, 0, 0, 0, 0, 0, 1}, gen_tcp, []),
+            File = scenario([{host, "[::1]"}, {port, integer_to_list(Port)}], Config),
+            {0, Output} = load(File, []),
+            ?assertMatch({match, _}, re:run(Output, "^held at the end +20$", [multiline])),
+            {0, Check} = running:whittle(["load", "check", File]),
+            ?assertMatch({match, _}, re:run(Check, "^local ports of an address +20 ",
+                                            [multiline])),
+            ok = file:write_file(File, "{sources, [\"127.0.0.1\"]}.\n", [append]),
+            ?assertEqual({1, <<"whittle: no user can connect from 127.0.0.1 to ::1: `sources' must "
+                               "be IPv6 addresses like the server's\n">>}, load(File, []));
+        false -> {skip, "this machine has no ::1"}
+    end.
+
+tls(Config) ->
+    Certificate = loading:certificate(proplists:get_value(dir, Config)),
+    {ok, _} = application:ensure_all_started(ssl),
+    [begin
+         Port = echo(Address, ssl, [{certfile, Certificate}, {keyfile, Certificate}]),
+         {0, Output} = load(scenario([{scheme, "tls"}, {host, Host},
+                                      {port, integer_to_list(Port)}], Config), []),
+         ?assertMatch({match, _}, re:run(Output, "^held at the end +20$", [multiline]))
+     end || {Address, Host} <- [{{127, 0, 0, 1}, "127.0.0.1"}
+                                | [{{0, 0, 0, 0, 0, 0, 0, 1}, "[::1]"} || loading:has_ipv6()]]].
+
+%% Starts a server that sends back what it gets, and ends with the test.
+echo(Address, Module, Options) ->
+    Test = self(),
+    Family = case tuple_size(Address) of 8 -> [inet6]; 4 -> [inet] end,
+    spawn_link(fun() ->
+                       {ok, Socket} = Module:listen(0, Family ++ Options
+                                                    ++ [binary, {ip, Address}, {active, false},
+                                                        {backlog, 100}]),
+                       {ok, {_, Port}} = case Module of
+                                             gen_tcp -> inet:sockname(Socket);
+                                             ssl -> ssl:sockname(Socket)
+                                         end,
+                       Test ! {port, Port},
+                       accept(Module, Socket)
+               end),
+    receive {port, Port} -> Port end.
+
+%% A process for each connection takes the next one before it serves its own.
+accept(gen_tcp, Socket) ->
+    {ok, Client} = gen_tcp:accept(Socket),
+    Pid = spawn_link(fun() -> receive go -> serve(gen_tcp, Client) end end),
+    ok = gen_tcp:controlling_process(Client, Pid),
+    Pid ! go,
+    accept(gen_tcp, Socket);
+accept(ssl, Socket) ->
+    {ok, New} = ssl:transport_accept(Socket),
+    Pid = spawn_link(fun() ->
+                             receive go -> ok end,
+                             {ok, Client} = ssl:handshake(New),
+                             serve(ssl, Client)
+                     end),
+    ok = ssl:controlling_process(New, Pid),
+    Pid ! go,
+    accept(ssl, Socket).
+
+serve(Module, Socket) ->
+    case Module:recv(Socket, 0) of
+        {ok, Bytes} ->
+            _ = Module:send(Socket, Bytes),
+            serve(Module, Socket);
+        {error, _} -> ok
+    end.
 
 %% No byte goes to another machine without the option.
 remote(Config) ->
@@ -139,7 +200,8 @@ scenario(Changes, Config) ->
     Host = proplists:get_value(host, Changes, "127.0.0.1"),
     Port = proplists:get_value(port, Changes, proplists:get_value(port, Config)),
     Limit = proplists:get_value(limit, Changes, "errors < 1"),
-    ok = file:write_file(File, ["{target, \"tcp://", Host, $:, Port, "\"}.\n"
+    Scheme = proplists:get_value(scheme, Changes, "tcp"),
+    ok = file:write_file(File, ["{target, \"", Scheme, "://", Host, $:, Port, "\"}.\n"
                                 "{arrivals, constant}.\n"
                                 "{phases, [{hold, 40, \"500 ms\"}, {soak, \"3 s\"}]}.\n"
                                 "{users, [{all, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"},"

@@ -4,7 +4,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([plain/1, scram/1, tls/1, wrong_password/1, wrong_domain/1]).
+-export([plain/1, scram/1, tls/1, ipv6/1, shipped/1, wrong_password/1, wrong_domain/1]).
 
 %% ejabberd, and what Debian's Erlang and this project's own packages lack
 -define(PACKAGES, ["ejabberd", "erlang-base64url", "erlang-goldrush", "erlang-idna", "erlang-jose",
@@ -17,24 +17,26 @@
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [plain, scram, tls, wrong_password, wrong_domain].
+all() -> [plain, scram, tls, ipv6, shipped, wrong_password, wrong_domain].
 
 init_per_suite(Config) ->
     case erlang:system_info(otp_release) of
         "25" ->
-            case fetched(?PACKAGES) of
+            case loading:unpacked(?PACKAGES) of
                 {ok, Dirs} -> started(libraries(Dirs), Config);
-                {error, Text} -> {skip, lists:flatten(io_lib:format("~ts", [Text]))}
+                {error, Text} -> {skip, Text}
             end;
         Other -> {skip, "Debian 12's ejabberd is compiled for OTP 25, and this is " ++ Other}
     end.
 
 started(Libraries, Config) ->
     Dir = running:directory("ejabberd", Config),
-    [Plain, Tls, Http] = Ports = [running:free_port() || _ <- [plain, tls, http]],
-    Server = kept(fun() -> server(Dir, Ports, Libraries) end),
+    [Plain, Tls, Ipv6, Ipv6Tls, Http] = Ports =
+        [running:free_port() || _ <- [plain, tls, ipv6, both, http]],
+    Server = loading:kept(fun() -> server(Dir, Ports, Libraries) end),
     [registered(Http, integer_to_list(N)) || N <- lists:seq(0, ?USERS - 1)],
-    [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls} | Config].
+    [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls}, {ipv6, Ipv6}, {ipv6_tls, Ipv6Tls}
+     | Config].
 
 server(Dir, Ports, Libraries) ->
     Server = running:start(
@@ -48,28 +50,7 @@ server(Dir, Ports, Libraries) ->
     _ = running:until(Server, <<" for ejabberd_http">>),
     Server.
 
-%% The process of init_per_suite ends before the cases. This one keeps the port of the server.
-kept(Start) ->
-    Suite = self(),
-    {Keeper, Monitor} = spawn_monitor(fun() ->
-                                              Server = Start(),
-                                              Suite ! {self(), started},
-                                              receive stop -> ok end,
-                                              ok = running:signal(Server, "TERM"),
-                                              {0, _} = running:ended(Server)
-                                      end),
-    receive
-        {Keeper, started} ->
-            true = demonitor(Monitor, [flush]),
-            Keeper;
-        {'DOWN', Monitor, process, Keeper, Reason} -> error(Reason)
-    end.
-
-end_per_suite(Config) ->
-    Keeper = proplists:get_value(server, Config),
-    Monitor = monitor(process, Keeper),
-    Keeper ! stop,
-    receive {'DOWN', Monitor, process, Keeper, normal} -> ok end.
+end_per_suite(Config) -> loading:stopped(proplists:get_value(server, Config)).
 
 %% Each user sends messages to all users at random, itself among them.
 plain(Config) ->
@@ -89,6 +70,28 @@ tls(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load(scenario("xmpps", tls, "{domain, \"localhost\"}.",
                                "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 0)).
+
+ipv6(Config) ->
+    case loading:has_ipv6() of
+        true ->
+            [?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
+                          load(scenario(Scheme, "[::1]", Port, "{domain, \"localhost\"}.",
+                                        "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config),
+                               0))
+             || {Scheme, Port} <- [{"xmpp", ipv6}, {"xmpps", ipv6_tls}]];
+        false -> {skip, "this machine has no ::1"}
+    end.
+
+%% The scenario of examples/presence drives this server too.
+shipped(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "shipped.load"),
+    ok = short_load:write(filename:join(running:example("presence"), "xmpp.load"), File,
+                          #{port => proplists:get_value(plain, Config), users => ?USERS,
+                            soak => "10 s"}, []),
+    #{<<"held">> := ?USERS, <<"errors">> := [], <<"latencies">> := Latencies} = load(File, 0),
+    #{<<"delivery">> := #{<<"count">> := Delivered}, <<"roster">> := #{<<"count">> := Talkers}} =
+        Latencies,
+    ?assertEqual(3 * Talkers, Delivered).
 
 wrong_password(Config) ->
     ?assertMatch(#{<<"held">> := 0,
@@ -112,57 +115,42 @@ talking(Mechanism, Config) ->
 
 %% The users come at once, and have eight seconds, which is enough on a busy machine.
 scenario(Scheme, Port, More, Steps, Config) ->
-    File = filename:join(proplists:get_value(dir, Config), "users.load"),
-    ok = file:write_file(File, [io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
-                                              "{phases, [{burst, ~b}, {soak, \"8 s\"}]}.~n",
-                                              [Scheme, proplists:get_value(Port, Config), ?USERS]),
-                                More, "\n{users, [{all, 1, ", Steps, "}]}.\n",
-                                "{thresholds, [\"errors < 1\"]}.\n"]),
-    File.
+    scenario(Scheme, "127.0.0.1", Port, More, Steps, Config).
 
-load(File, Code) ->
-    {Code, Output} = running:whittle(["load", File, "--json"]),
-    jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])), [return_maps]).
+scenario(Scheme, Host, Port, More, Steps, Config) ->
+    {proplists:get_value(dir, Config),
+     [io_lib:format("{target, \"~s://~s:~b\"}.~n{phases, [{burst, ~b}, {soak, \"8 s\"}]}.~n",
+                    [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
+      More, "\n{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"]}.
+
+load({Dir, Scenario}, Code) -> loading:load(Dir, Scenario, Code).
 
 %% The server
 
-%% Stops at the first package that cannot be fetched.
-fetched(Names) ->
-    Below = filename:join([running:root(), "out", "programs", "packages"]),
-    lists:foldl(fun(Name, {ok, Dirs}) ->
-                        case packages:unpacked(Name, Below) of
-                            {ok, Dir} -> {ok, [Dir | Dirs]};
-                            {error, _} = Error -> Error
-                        end;
-                   (_, {error, _} = Error) -> Error
-                end, {ok, []}, Names).
-
 libraries(Dirs) ->
-    Existing = fun(Pattern) ->
-                       [Path || Dir <- Dirs, Path <- filelib:wildcard(filename:join(Dir, Pattern))]
-               end,
-    [{"ERL_LIBS", lists:append(lists:join(":", Existing("usr/lib/erlang/lib")
-                                          ++ Existing("usr/lib/*-linux-gnu")))},
-     {"LD_LIBRARY_PATH", lists:append(lists:join(":", Existing("lib/*-linux-gnu")
-                                                  ++ Existing("usr/lib/*-linux-gnu")))}].
+    Paths = [Path || Dir <- Dirs, Pattern <- ["usr/lib/erlang/lib", "usr/lib/*-linux-gnu"],
+                     Path <- filelib:wildcard(filename:join(Dir, Pattern))],
+    [{"ERL_LIBS", lists:append(lists:join(":", Paths))}, loading:libraries(Dirs)].
 
-configuration(Dir, [Plain, Tls, Http]) ->
-    Certificate = filename:join(Dir, "certificate.pem"),
-    {0, _} = running:run("/bin/sh", ["-c", "openssl req -x509 -newkey rsa:2048 -nodes -keyout "
-                                     "\"$1\" -out \"$1.cert\" -days 30 -subj /CN=localhost && "
-                                     "cat \"$1.cert\" >>\"$1\"", "sh", Certificate], #{}),
+configuration(Dir, [Plain, Tls, Ipv6, Ipv6Tls, Http]) ->
+    Certificate = loading:certificate(Dir),
     File = filename:join(Dir, "ejabberd.yml"),
     ok = file:write_file(
            File, ["hosts: [localhost]\n"
                   "loglevel: info\n"
                   "certfiles: [", Certificate, "]\n"
                   "listen:\n",
-                  [io_lib:format("  - {port: ~b, ip: 127.0.0.1, backlog: 100, module: ~s}~n",
-                                 [Port, Module])
-                   || {Port, Module} <- [{Plain, "ejabberd_c2s, access: c2s"},
-                                         {Tls, "ejabberd_c2s, access: c2s, tls: true"},
-                                         {Http, "ejabberd_http, request_handlers: "
-                                          "{/api: mod_http_api}"}]],
+                  [io_lib:format("  - {port: ~b, ip: \"~s\", backlog: 100, module: ~s}~n",
+                                 [Port, Address, Module])
+                   || {Port, Address, Module} <-
+                          [{Plain, "127.0.0.1", "ejabberd_c2s, access: c2s"},
+                           {Tls, "127.0.0.1", "ejabberd_c2s, access: c2s, tls: true"}]
+                          ++ [Listener || loading:has_ipv6(),
+                                          Listener <- [{Ipv6, "::1", "ejabberd_c2s, access: c2s"},
+                                                       {Ipv6Tls, "::1", "ejabberd_c2s, access: c2s,"
+                                                        " tls: true"}]]
+                          ++ [{Http, "127.0.0.1",
+                               "ejabberd_http, request_handlers: {/api: mod_http_api}"}]],
                   "access_rules: {c2s: {allow: all}}\n"
                   "api_permissions: {all: {who: all, what: \"*\"}}\n"
                   "modules: {mod_admin_extra: {}, mod_ping: {}, mod_roster: {}}\n"]),

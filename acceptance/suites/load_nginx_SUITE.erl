@@ -5,13 +5,13 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([pages/1, tls/1, connections_end/1, statuses/1]).
+-export([pages/1, tls/1, ipv6/1, connections_end/1, statuses/1]).
 
 -define(USERS, 10).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
-all() -> [pages, tls, connections_end, statuses].
+all() -> [pages, tls, ipv6, connections_end, statuses].
 
 init_per_suite(Config) ->
     Below = filename:join([running:root(), "out", "programs", "packages"]),
@@ -31,11 +31,8 @@ end_per_suite(_) -> ok.
 %% The second port closes each connection after two requests.
 init_per_testcase(_, Config) ->
     Dir = proplists:get_value(dir, Config),
-    [Plain, Few, Tls] = Ports = [running:free_port() || _ <- [plain, few, tls]],
-    Certificate = filename:join(Dir, "certificate.pem"),
-    {0, _} = running:run("/bin/sh", ["-c", "openssl req -x509 -newkey rsa:2048 -nodes -keyout "
-                                     "\"$1\" -out \"$1.cert\" -days 30 -subj /CN=localhost && "
-                                     "cat \"$1.cert\" >>\"$1\"", "sh", Certificate], #{}),
+    [Plain, Few, Tls] = [running:free_port() || _ <- [plain, few, tls]],
+    Certificate = loading:certificate(Dir),
     File = filename:join(Dir, "nginx.conf"),
     ok = file:write_file(filename:join(Dir, "page"), lists:duplicate(20_000, $x)),
     ok = file:write_file(
@@ -45,17 +42,19 @@ init_per_testcase(_, Config) ->
                   [[Name, " ", Dir, "/temporary;\n"]
                    || Name <- ["client_body_temp_path", "proxy_temp_path", "fastcgi_temp_path",
                                "uwsgi_temp_path", "scgi_temp_path"]],
-                  [["server { listen 127.0.0.1:", integer_to_list(Port), More, "; root ", Dir,
-                    "; location = /missing { return 404; }"
+                  [["server { ", [["listen ", Address, $:, integer_to_list(Port), Listen, "; "]
+                                  || Address <- ["127.0.0.1" | ["[::1]" || loading:has_ipv6()]]],
+                    More, "root ", Dir, "; location = /missing { return 404; }"
                     " location = /echo { return 201 \"$request_method\"; } }\n"]
-                   || {Port, More} <- lists:zip(Ports, ["", "; keepalive_requests 2",
-                                                        " ssl; ssl_certificate " ++ Certificate
-                                                        ++ "; ssl_certificate_key "
-                                                        ++ Certificate])],
+                   || {Port, Listen, More} <- [{Plain, "", ""}, {Few, "", "keepalive_requests 2; "},
+                                               {Tls, " ssl", ["ssl_certificate ", Certificate,
+                                                              "; ssl_certificate_key ",
+                                                              Certificate, "; "]}]],
                   "}\n"]),
     Server = running:start(proplists:get_value(nginx, Config), ["-c", File, "-e", "stderr"],
                            #{env => [{"HOME", Dir}]}),
-    ok = listens(Plain, 200),
+    %% nginx prints nothing when it is ready.
+    ok = loading:listens("127.0.0.1", Plain),
     [{server, Server}, {plain, Plain}, {few, Few}, {tls, Tls} | Config].
 
 end_per_testcase(_, Config) ->
@@ -63,14 +62,6 @@ end_per_testcase(_, Config) ->
     ok = running:signal(Server, "QUIT"),
     {0, _} = running:ended(Server),
     ok.
-
-%% nginx prints nothing when it is ready.
-listens(Port, Left) when Left > 0 ->
-    case gen_tcp:connect("127.0.0.1", Port, []) of
-        {ok, Socket} -> gen_tcp:close(Socket);
-        {error, econnrefused} ->
-            receive after 50 -> listens(Port, Left - 1) end
-    end.
 
 pages(Config) ->
     #{<<"events">> := #{<<"connected">> := Connected}, <<"errors">> := [],
@@ -86,6 +77,15 @@ tls(Config) ->
         load("https", tls, "[{repeat, 5, [{get, \"/page\", 200}]}]", 0, Config),
     ?assertEqual(5 * ?USERS, Pages).
 
+ipv6(Config) ->
+    case loading:has_ipv6() of
+        true ->
+            [?assertMatch(#{<<"events">> := #{<<"connected">> := ?USERS}, <<"errors">> := []},
+                          load(Scheme, "[::1]", Port, "[{get, \"/page\", 200}]", 0, Config))
+             || {Scheme, Port} <- [{"http", plain}, {"https", tls}]];
+        false -> {skip, "this machine has no ::1"}
+    end.
+
 %% A user connects again where the server has closed its connection.
 connections_end(Config) ->
     #{<<"events">> := #{<<"connected">> := Connected}, <<"errors">> := [],
@@ -99,11 +99,11 @@ statuses(Config) ->
                  load("http", plain, "[{get, \"/missing\", 404}, {get, \"/missing\"}]", 1, Config)).
 
 load(Scheme, Port, Steps, Code, Config) ->
-    File = filename:join(proplists:get_value(dir, Config), "users.load"),
-    ok = file:write_file(File, [io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
-                                              "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
-                                              [Scheme, proplists:get_value(Port, Config), ?USERS]),
-                                "{users, [{all, 1, ", Steps, "}]}.\n"
-                                "{thresholds, [\"errors < 1\"]}.\n"]),
-    {Code, Output} = running:whittle(["load", File, "--json"]),
-    jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])), [return_maps]).
+    load(Scheme, "127.0.0.1", Port, Steps, Code, Config).
+
+load(Scheme, Host, Port, Steps, Code, Config) ->
+    loading:load(proplists:get_value(dir, Config),
+                 [io_lib:format("{target, \"~s://~s:~b\"}.~n"
+                                "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
+                                [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
+                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code).

@@ -4,13 +4,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([explained/1, explained_application/1, node_explained/1, other_cookie/1, no_node/1,
-         lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1, built/1, recorded/1,
-         bad_recordings/1, emulated_program/1, same_under_emulation/1, interrupted/1]).
+-export([explained/1, explained_application/1, node_explained/1, serial_explained/1,
+         other_cookie/1, no_node/1, lines_of_a_failure/1, wrong_arguments/1, searched/1, page/1,
+         built/1, recorded/1, bad_recordings/1, emulated_program/1, same_under_emulation/1,
+         interrupted/1]).
 
-all() -> [explained, explained_application, node_explained, other_cookie, no_node,
-          lines_of_a_failure, wrong_arguments, interrupted, searched, page, built, recorded,
-          bad_recordings, emulated_program, same_under_emulation].
+all() -> [explained, explained_application, node_explained, serial_explained, other_cookie,
+          no_node, lines_of_a_failure, wrong_arguments, interrupted, searched, page, built,
+          recorded, bad_recordings, emulated_program, same_under_emulation].
 
 %% The relay has nothing that answers calls of other nodes but `rex'.
 init_per_suite(Config) ->
@@ -66,6 +67,23 @@ node_explained(Config) ->
     ok = running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).
 
+%% A shaken program without distribution, on a pseudo-terminal.
+serial_explained(Config) ->
+    Program = running:build(running:fixture("console"), in("console", Config),
+                            ["--shake", "functions", "--missing", "crash"]),
+    Script = filename:join(running:root(),
+                           "host/whittle_tune/test/whittle_tune_serial_SUITE_data/cable.py"),
+    Cable = open_port({spawn_executable, os:find_executable("python3")},
+                      [{args, [Script, "0", "1", Program]}, {line, 1000}]),
+    Line = receive {Cable, {data, {eol, Path}}} -> Path end,
+    {0, Output} = tune(["--explain", "--serial", Line], Config),
+    true = port_close(Cable),
+    [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
+     || Pattern <- ["^processes: heaps and stacks +[1-9]", "^stacks of threads +[1-9]",
+                    "^resident \\(RSS\\) +[1-9]", "^code_server +[1-9]",
+                    "^A console does not show which changes"]],
+    ?assertEqual(nomatch, re:run(Output, "is unexplained")).
+
 other_cookie(Config) ->
     Relay = start(Config),
     ?assertMatch({1, <<"whittle: tuned (without @HOST this is a node of this machine) does not "
@@ -96,7 +114,12 @@ wrong_arguments(Config) ->
      end
      || {Arguments, Code, Pattern} <-
             [{[], 2, "needs"},
-             {["--explain"], 2, "needs PATH or --node NAME"},
+             {["--explain"], 2, "needs PATH, --node NAME or --serial LINE; see"},
+             {["--serial", "/dev/x"], 2, "--serial needs --explain"},
+             {["--explain", "--serial", "/dev/x", "a"], 2, "so `a' has no effect"},
+             {["--explain", "--serial", "/dev/x", "--node", "a"], 2, "--node has no effect with"},
+             {["--explain", "--serial", "/dev/x", "--ready", "a"], 2, "--ready has no effect with"},
+             {["--explain", "--serial", "/nowhere"], 1, "^whittle: /nowhere cannot be opened"},
              {["--explain", "/nowhere"], 1, "^whittle: /nowhere is neither a program nor"},
              {["--explain", "a", "b"], 2, "unexpected argument `b'"},
              {["--explain", "--node", "x", "a"], 2, "so `a' has no effect"},
@@ -110,6 +133,11 @@ wrong_arguments(Config) ->
              {["--explain", "a", "--seconds", "0"], 2, "--seconds cannot be `0'"},
              {["--explain", "a", "--ready", "("], 2, "--ready: missing"},
              {["--node", "x"], 2, "--node needs --explain"},
+             {["a", "--try", "relay workers"], 2, "--try cannot be `relay workers'; give an"},
+             {["a", "--try", "Relay workers 1"], 2, "--try cannot be"},
+             {["a", "--try", "relay workers \"x\""], 2, "--try cannot be"},
+             {["a", "--try", "relay workers {1"], 2, "--try cannot be"},
+             {["--explain", "a", "--try", "a b 1"], 2, "--try has no effect with --explain"},
              {["a", "--ram", "24X"], 2, "--ram cannot be `24X'; give a size such as 24M"},
              {["a", "--max-slowdown", "much"], 2, "--max-slowdown cannot be `much'"},
              {["a", "--time", "0"], 2, "--time cannot be `0'; give a time such as"},

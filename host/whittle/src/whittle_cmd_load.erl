@@ -9,17 +9,24 @@
 command() ->
     #{name => "load", arguments => ["SCENARIO", "[SCENARIO]"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
-              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit",
+              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
+              "`account' measures what a connection costs",
       options => [#{name => agents, long => "agents", value => "N",
                     help => "spread the users over N VMs (default: as many as they need)"},
                   #{name => seed, long => "seed", value => "N",
                     help => "draw other random numbers than the scenario's seed does"},
                   #{name => allow_remote, long => "allow-remote",
                     help => "the server may be another machine, whose owner agrees"},
-                  whittle_command_line:json()]}.
+                  #{name => hosts, long => "hosts", value => "USER@HOST,...", list => true,
+                    help => "run the agents on these machines, over ssh"},
+                  #{name => trial, long => "trial",
+                    help => "check: run some users for seven seconds to estimate the CPU time"},
+                  whittle_command_line:json()
+                  | whittle_cmd_load_account:options()]}.
 
 %% @doc Runs a scenario.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := ["account"]} = Values) -> whittle_cmd_load_account:run(Values);
 run(#{arguments := ["check"]}) -> needs_scenario("load check");
 run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(Values) end,
@@ -37,7 +44,9 @@ needs_scenario(Name) ->
 
 options(Values) ->
     whittle_work:steps(
-      [fun(_) -> number(agents, {1, 1000}, Values, maps:with([allow_remote], Values)) end,
+      [fun(_) ->
+               number(agents, {1, 1000}, Values, maps:with([allow_remote, hosts, trial], Values))
+       end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,
        fun(Options) -> {ok, Options#{tell => fun tell/1}} end]).
 

@@ -24,6 +24,9 @@ command() ->
                   #{name => blocks, long => "blocks", value => "N",
                     help => "run each candidate at most N times in each part of the search "
                             "(default: 10)"},
+                  #{name => 'try', long => "try", value => "KEY", many => true,
+                    help => "also try values of an application's environment: `APP KEY VALUE...', "
+                            "such as `relay workers 2 8'; you can repeat this option"},
                   #{name => record, long => "record",
                     help => "also record the functions that the workload calls; `build --settings' "
                             "then makes only these hot (--seen only)"},
@@ -31,6 +34,11 @@ command() ->
                     help => "only show where the memory is"},
                   #{name => node, long => "node", value => "NAME",
                     help => "with --explain: look at this running node"},
+                  #{name => serial, long => "serial", value => "LINE",
+                    help => "with --explain: look at a running program over its serial console: "
+                            "/dev/ttyUSB0, /dev/ttyUSB0:9600 (default: 115200 bits per second), "
+                            "tcp:HOST:PORT or unix:PATH; the program needs the application "
+                            "whittle_console"},
                   #{name => workload, long => "workload", value => "CMD",
                     help => "a command of sh that uses the program; it starts when the program is "
                             "ready, and the run ends with it"},
@@ -47,9 +55,18 @@ command() ->
 
 %% @doc Searches settings for a program, or explains a program or a node.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{node := _, serial := _}) ->
+    whittle_failure:usage("--node has no effect with --serial: remove one of the two; see "
+                          "`whittle help tune'");
 run(#{arguments := [Path], node := _}) ->
     whittle_failure:usage(["--node explains a running node, so `", Path, "' has no effect: give "
                            "one of the two; see `whittle help tune'"]);
+run(#{arguments := [Path], serial := _}) ->
+    whittle_failure:usage(["--serial explains a running program, so `", Path, "' has no effect: "
+                           "give one of the two; see `whittle help tune'"]);
+run(#{explain := true, arguments := [], serial := Line} = Values) ->
+    whittle_work:steps([fun(_) -> without(for_search() ++ for_run(), "--serial", Values) end,
+                        fun(_) -> explained(whittle_tune:explain_serial(Line, fun tell/1)) end]);
 run(#{explain := true, arguments := [], node := Name} = Values) ->
     whittle_work:steps([fun(_) -> without(for_search() ++ for_run(), "--node", Values) end,
                         fun(_) -> explained(whittle_tune:explain_node(Name)) end]);
@@ -58,10 +75,12 @@ run(#{explain := true, arguments := [Path]} = Values) ->
                         fun(_) -> options(Values) end,
                         fun(Options) -> explained(whittle_tune:explain(Path, Options)) end]);
 run(#{explain := true}) ->
-    whittle_failure:usage("`whittle tune --explain' needs PATH or --node NAME; see `whittle help "
-                          "tune'");
+    whittle_failure:usage("`whittle tune --explain' needs PATH, --node NAME or --serial LINE; "
+                          "see `whittle help tune'");
 run(#{node := _}) ->
     whittle_failure:usage("--node needs --explain; see `whittle help tune'");
+run(#{serial := _}) ->
+    whittle_failure:usage("--serial needs --explain; see `whittle help tune'");
 run(#{arguments := [Path]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Path) ++ ".settings"),
     whittle_work:steps(
@@ -73,6 +92,7 @@ run(#{arguments := [Path]} = Values) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
        end,
        fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
+       fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
 run(_) ->
@@ -81,7 +101,7 @@ run(_) ->
 %% Internal functions: options
 
 %% The options that only a search heeds, and those that only a run of the program heeds.
-for_search() -> [out, ram, slowdown, time, blocks, record].
+for_search() -> [out, ram, slowdown, time, blocks, 'try', record].
 
 for_run() -> [workload, words, ready, seconds].
 
@@ -119,6 +139,31 @@ seconds(#{seconds := Text}, Options) ->
                                     "to 1000000"])
     end;
 seconds(_, Options) -> {ok, Options}.
+
+%% The words reach the VM in a variable, so they contain nothing that is special there.
+tried(#{'try' := Texts}, Options) ->
+    Tried = [key(string:lexemes(Text, " ")) || Text <- Texts],
+    case [Text || {error, Text} <- lists:zip(Tried, Texts)] of
+        [] -> {ok, Options#{'try' => Tried}};
+        [Text | _] ->
+            whittle_failure:usage(["--try cannot be `", Text, "'; give an application, a key and "
+                                   "values: terms without blanks, quotes, # and $"])
+    end;
+tried(_, Options) -> {ok, Options}.
+
+key([Application, Key | [_ | _] = Values]) ->
+    Names = [Name || Name <- [Application, Key],
+                     re:run(Name, "^[a-z][A-Za-z0-9_@]{0,254}$",
+                            [dollar_endonly, {capture, none}]) =:= match],
+    Terms = [Value || Value <- Values, length(Value) < 256,
+                      re:run(Value, "^[!%-~]+$", [dollar_endonly, {capture, none}]) =:= match,
+                      re:run(Value, "['\\\\]", [{capture, none}]) =:= nomatch,
+                      {ok, [_]} <- [whittle_term:parse(list_to_binary([Value, ".\n"]))]],
+    case length(Names) =:= 2 andalso Terms =:= Values of
+        true -> {Application, Key, Values};
+        false -> error
+    end;
+key(_) -> error.
 
 %% The search takes minutes, so the file is checked before.
 checked(Out, Options) ->
@@ -166,6 +211,8 @@ percent(Text) ->
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
 tell({run, Phase, Name, {left, Seconds}}) ->
     whittle_progress:step(io_lib:format("~ts: ~ts, about ~b s left", [Phase, Name, Seconds]));
+tell({console, Got, Of}) ->
+    whittle_progress:step(io_lib:format("reading the console: ~b of ~b lines", [Got, Of]));
 tell({failed, Name, Line}) -> whittle_progress:note([atom_to_list(Name), ": ", Line]);
 tell(_) -> ok.
 

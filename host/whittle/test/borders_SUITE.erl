@@ -27,6 +27,8 @@
          {"bench/counters/scrape.escript", whittle_counters_registry},
          {"bench/counters/updates.escript", whittle_counters_registry},
          {"bench/gpio/calls.escript", whittle_gpio_nif},
+         {"bench/load/million.escript", whittle_load_memory},
+         {"bench/load/million.escript", whittle_load_result},
          {"bench/pack_blocks", whittle_elf},
          {"bench/pack_blocks", whittle_pack_format},
          {"bench/pack_blocks", whittle_pack_tree},
@@ -34,6 +36,9 @@
          {"host/whittle_make/test/whittle_left_out_SUITE.erl", whittle_recipe_otp},
          %% It stops a VM between two steps of a removal.
          {"host/whittle/test/whittle_stop_SUITE.erl", whittle_cache_clean},
+         %% They read the lines of a console with the code that writes them.
+         {"host/whittle_tune/test/whittle_tune_lines_SUITE.erl", whittle_console_line},
+         {"host/whittle_tune/test/whittle_tune_serial_SUITE.erl", whittle_console_line},
          %% It replaces the building of VMs, but not the cache and the texts of errors.
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache},
          {"host/whittle/test/stand_in/whittle_runtime.erl", whittle_cache_clean},

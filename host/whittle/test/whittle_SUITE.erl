@@ -99,7 +99,7 @@ help(Config) ->
            "shows where its memory is\n"
            "  load        put the load of many simulated users on a server; exit code 1 if a "
            "threshold of the scenario is missed; `check SCENARIO' only tells which limits a run "
-           "would hit\n"
+           "would hit; `account' measures what a connection costs\n"
            "  clean       list or remove the contents of the VM cache\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
@@ -1118,12 +1118,12 @@ flags(Config) ->
                   {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})
      || {Name, [_ | _] = All} <- Flags, Words <- [All | [[Flag] || Flag <- All]]].
 
-%% The plain command builds each example. It finds Whittle's own libraries, which two of the
+%% The plain command builds each example. It finds Whittle's own libraries, which three of the
 %% examples list among their applications.
 examples(Config) ->
     Top = filename:dirname(?config(whittle, Config)),
     Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
-    ?assertEqual(["blinky", "hello", "mixed", "relay", "sensors"],
+    ?assertEqual(["blinky", "hello", "mixed", "presence", "relay", "sensors"],
                  [filename:basename(File, ".app.src") || File <- Examples]),
     [begin
          Name = filename:basename(File, ".app.src"),

@@ -4,6 +4,7 @@
 %% their samples. Latencies count from the intended start of each step.
 -module(whittle_load).
 
+-export([account/2, account_tables/1, account_json/1, account_progress/1]).
 -export([run/2, check/2, need/1, progress/2, slow/1, tables/1, json/1, met/1, code/1,
          format_error/1, details/1]).
 
@@ -13,6 +14,8 @@
         #{agents => pos_integer(),              % default: as many as the scenario needs
           seed => integer(),                    % instead of the scenario's
           allow_remote => boolean(),            % default: false
+          hosts => [string()],                  % other machines for the agents, by ssh
+          trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
 %% `needs' comes before a run, and lists the limits that it will hit.
@@ -25,6 +28,7 @@
           result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          machines := pos_integer(),            % of the agents
           lost := [pos_integer()],
           duration := non_neg_integer()}.       % planned, nanoseconds
 
@@ -32,14 +36,23 @@
                 | whittle_load_run:error()
                 | whittle_load_target:error()
                 | whittle_load_limits:error()
-                | whittle_load_build:error().
+                | whittle_load_build:error()
+                | whittle_load_account:error()
+                | whittle_load_trial:error()
+                | whittle_load_hosts:error()
+                | whittle_load_account_text:error().
 
 %% @doc Runs a scenario and returns its report. Errors are those of {@link format_error/1}.
 -spec run(file:filename(), options()) -> {ok, report()} | {error, reason()}.
 run(File, Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     whittle_work:steps(
-      [fun(_) -> whittle_load_scenario:read(File) end,
+      [fun(_) ->
+               case whittle_load_hosts:check(hosts(Options)) of
+                   ok -> whittle_load_scenario:read(File);
+                   {error, _} = Error -> Error
+               end
+       end,
        fun(Scenario) -> whittle_load_target:resolve(Scenario, Options) end,
        fun(Scenario) -> planned(Scenario, Options) end,
        fun({Scenario, Spread, Needs}) ->
@@ -47,13 +60,19 @@ run(File, Options) ->
                     || [_ | _] = Missing <- [[Need || Need <- Needs,
                                                       not whittle_load_limits:enough(Need)]]],
                whittle_load_build:with_agent(
-                 Scenario, Spread, Tell,
-                 fun(Command) -> run(changed(Scenario, Spread, Options), Command, Spread, Tell) end)
+                 Scenario, Spread, hosts(Options), Tell,
+                 fun(Commands) ->
+                         run(changed(Scenario, Spread, Options), Commands, Spread, Tell)
+                 end)
        end]).
 
+hosts(Options) -> maps:get(hosts, Options, []).
+
+%% Each host has an agent at least.
 planned(Scenario, Options) ->
     Machine = whittle_load_machine:limits(),
-    case whittle_load_limits:spread(Scenario, Options, Machine) of
+    case whittle_load_limits:spread(Scenario, Options#{least => max(1, length(hosts(Options)))},
+                                    Machine) of
         {ok, Spread} ->
             {ok, {Scenario, Spread, whittle_load_limits:check(Scenario, Spread, Machine)}};
         {error, _} = Error -> Error
@@ -62,16 +81,23 @@ planned(Scenario, Options) ->
 changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
     Scenario#{seed := maps:get(seed, Options, Seed), sources := Sources}.
 
-run(Scenario, Command, #{agents := Agents}, Tell) ->
-    case whittle_load_run:run(Scenario, #{agents => Agents, command => Command, tell => Tell}) of
-        {ok, #{result := Result} = Outcome} ->
+run(Scenario, Commands, #{agents := Agents}, Tell) ->
+    case whittle_load_run:run(Scenario, #{agents => Agents, commands => Commands, tell => Tell}) of
+        {ok, #{result := Counted} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
-            {ok, Outcome#{scenario => Scenario, agents => Agents,
+            %% Machines have different clocks.
+            Result = case Commands of
+                         [_] -> Counted;
+                         _ -> whittle_load_result:without_delivery(Counted)
+                     end,
+            {ok, Outcome#{result := Result, machines => length(Commands), scenario => Scenario,
+                          agents => Agents,
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.
 
-%% @doc Lists the limits of this machine that matter for a scenario, without a run. Errors are those
+%% @doc Lists the limits of this machine that matter for a scenario, without a run, or with a short
+%% trial for the CPU time. Errors are those
 %% of {@link format_error/1}.
 -spec check(file:filename(), options()) ->
           {ok, #{users := non_neg_integer(), agents := pos_integer(), needs := [need()],
@@ -81,10 +107,69 @@ check(File, Options) ->
       [fun(_) -> whittle_load_scenario:read(File) end,
        fun(Scenario) -> whittle_load_target:resolve(Scenario, Options) end,
        fun(Scenario) -> planned(Scenario, Options) end,
-       fun({_, #{users := Users, agents := Agents}, Needs}) ->
+       fun({Scenario, Spread, Needs}) ->
+               case trial(Scenario, Spread, Options) of
+                   {ok, Tried} -> {ok, {Spread, Needs ++ Tried}};
+                   {error, _} = Error -> Error
+               end
+       end,
+       fun({#{users := Users, agents := Agents}, Needs}) ->
                {ok, #{users => Users, agents => Agents, needs => Needs,
                       enough => lists:all(fun whittle_load_limits:enough/1, Needs)}}
        end]).
+
+%% The process collects the seconds of the trial in its dictionary: `tell' runs in it.
+trial(Scenario, #{users := Users}, #{trial := true} = Options) ->
+    Tell = maps:get(tell, Options, fun(_) -> ok end),
+    Watch = fun({second, _, Result}) -> put(?MODULE, [second(Result) | get(?MODULE)]);
+               (Event) -> Tell(Event)
+            end,
+    Trial = whittle_load_trial:scenario(Scenario),
+    undefined = put(?MODULE, []),
+    Run = whittle_load_build:with_agent(
+            Trial, #{files => 1024, agents => 1}, [], Tell,
+            fun(Commands) ->
+                    whittle_load_run:run(Trial, #{agents => 1, commands => Commands, tell => Watch})
+            end),
+    case {Run, lists:reverse(erase(?MODULE))} of
+        {{ok, #{result := Result}}, Seconds} ->
+            case whittle_load_trial:need(Scenario, Users, Seconds,
+                                         whittle_load_result:event(connected, Result),
+                                         erlang:system_info(logical_processors_available)) of
+                {ok, Need} -> {ok, [Need]};
+                {error, _} = Error -> Error
+            end;
+        {{error, _} = Error, _} -> Error
+    end;
+trial(_, _, _) -> {ok, []}.
+
+second(Result) ->
+    {lists:sum([Cpu || {_, #{cpu := Cpu}} <- whittle_load_result:agents(Result)]),
+     whittle_load_result:event(started, Result), whittle_load_result:event(ended, Result)}.
+
+%% @doc Measures what a connection costs at each end. The choices have the form `FACTOR=VALUE'.
+%% Errors are those of {@link format_error/1}.
+-spec account([string()], #{connections := pos_integer(),
+                            tell := fun((whittle_load_account:event()) -> term())}) ->
+          {ok, [whittle_load_account:account()]} | {error, reason()}.
+account(Choices, Options) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_load_account_text:choices(Choices) end,
+       fun(Kinds) -> whittle_load_account:measure(Options#{kinds => Kinds}) end]).
+
+%% @doc Writes accounts as tables for a terminal. The first row of a table is its head.
+-spec account_tables([whittle_load_account:account()]) -> [[[unicode:chardata() | integer()]]].
+account_tables(Accounts) -> whittle_load_account_text:tables(Accounts).
+
+%% @doc Writes accounts as data.
+-spec account_json([whittle_load_account:account()]) -> whittle_json:json().
+account_json(Accounts) -> whittle_load_account_text:json(Accounts).
+
+%% @doc Writes the state of the measurement as a line.
+-spec account_progress(whittle_load_account:event()) -> unicode:chardata().
+account_progress({measuring, Kind, N, Of, Held}) ->
+    [io_lib:format("~b of ~b: ", [N, Of]), whittle_load_account_text:name(Kind), ": ",
+     whittle_load_unit:format_count(Held), " connections"].
 
 %% @doc Writes what a run needs, what the machine has, and what to do if it is not enough.
 -spec need(need()) -> {Limit :: string(), Needs :: string(), Has :: string(), Lift :: string()}.
@@ -130,8 +215,10 @@ met(#{verdicts := Verdicts, lost := Lost, result := Result}) ->
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts}) ->
-    [[["users", ""] | users(Result)],
+tables(#{result := Result, verdicts := Verdicts, machines := Machines}) ->
+    [[["users", ""] | users(Result)
+      ++ [["delivery", "not measured: the agents' machines have different clocks"]
+          || Machines > 1]],
      [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
       | [latency(Step, whittle_load_result:latency(Step, Result))
          || Step <- whittle_load_result:steps(Result)]]]
@@ -175,9 +262,9 @@ value(_, Time) -> whittle_load_unit:format_time(Time).
 
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
-json(#{result := Result, verdicts := Verdicts, agents := Agents, lost := Lost,
-       duration := Duration}) ->
-    #{agents => Agents, lost => length(Lost), seconds => Duration / 1.0e9,
+json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Machines,
+       lost := Lost, duration := Duration}) ->
+    #{agents => Agents, machines => Machines, lost => length(Lost), seconds => Duration / 1.0e9,
       vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
       too_slow => whittle_load_result:slow(Result) =/= [],
       delay => case whittle_load_result:late(Result) of
@@ -222,9 +309,21 @@ details(_) -> [].
 -spec format_error(reason()) -> unicode:chardata().
 format_error({Tag, _} = Reason) when Tag =:= unreadable; Tag =:= scenario ->
     whittle_load_scenario:format_error(Reason);
-format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote ->
+format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote;
+                                      Tag =:= source ->
     whittle_load_target:format_error(Reason);
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error(no_ssh) -> whittle_load_hosts:format_error(no_ssh);
+format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name ->
+    whittle_load_hosts:format_error(Reason);
+format_error({trial, _} = Reason) -> whittle_load_trial:format_error(Reason);
+format_error({Tag, _} = Reason) when Tag =:= account; Tag =:= memory; Tag =:= few_files ->
+    whittle_load_account:format_error(Reason);
+format_error(unknown) -> whittle_load_account:format_error(unknown);
+format_error(Reason)
+  when Reason =:= impossible; element(1, Reason) =:= choice; element(1, Reason) =:= factor;
+       element(1, Reason) =:= value ->
+    whittle_load_account_text:format_error(Reason);
 format_error(Reason) -> whittle_load_run:format_error(Reason).

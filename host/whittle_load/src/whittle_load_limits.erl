@@ -26,17 +26,17 @@
 %% connect(2) slows down when more than half of an address's ports are in use (a trial: from 15,000
 %% to 2,500 a second).
 -define(PORTS_IN_USE, 0.5).
--define(PROCESSES, 262_144).
-%% Bytes, from trials with idle connections: an agent at rest; a user that hibernates; one end of a
-%% connection in the kernel, and both.
--define(AGENT_BYTES, 18_000_000).
--define(USER_BYTES, 2_900).
--define(KERNEL_BYTES, 4_200).
--define(KERNEL_PAIR_BYTES, 8_300).
+%% The largest delay of a server, in seconds, for which its queue of new connections must last.
+-define(STALL, 0.2).
+%% The part of all connections that have unread bytes at once, and the pages that these take at
+%% least.
+-define(UNREAD, 0.1).
+-define(PAGE, 4096).
 
 %% @doc Spreads the users. Users on this machine's own loopback addresses get as many source
 %% addresses as they need.
--spec spread(whittle_load_scenario:scenario(), #{agents => pos_integer(), _ => _},
+-spec spread(whittle_load_scenario:scenario(),
+             #{agents => pos_integer(), least => pos_integer(), _ => _},
              whittle_load_machine:limits()) -> {ok, spread()} | {error, error()}.
 spread(#{phases := Phases, agents := Wanted, sources := Sources, target := #{host := Host}},
        Options, #{files := Files, ports := Ports}) ->
@@ -45,11 +45,12 @@ spread(#{phases := Phases, agents := Wanted, sources := Sources, target := #{hos
                unknown -> ?USERS;
                _ -> max(1, min(?USERS, Files - ?OWN_FILES))
            end,
-    Agents = case {Options, Wanted} of
-                 {#{agents := Given}, _} -> Given;
-                 {_, auto} -> max(1, ceil(Users / Most));
-                 _ -> Wanted
-             end,
+    Agents = max(maps:get(least, Options, 1),
+                 case {Options, Wanted} of
+                     {#{agents := Given}, _} -> Given;
+                     {_, auto} -> ceil(Users / Most);
+                     _ -> Wanted
+                 end),
     case Agents =< ?AGENTS of
         true -> {ok, spread(Users, Agents, Sources, Host, Ports)};
         false -> {error, {too_many_agents, {Users, Agents}}}
@@ -84,33 +85,62 @@ arrivals(From, To, Duration) -> (From + To) / 2 * Duration / 1.0e9.
 
 %% @doc Lists the limits that matter for a scenario.
 -spec check(whittle_load_scenario:scenario(), spread(), whittle_load_machine:limits()) -> [need()].
-check(#{target := #{host := Host}, phases := Phases},
+check(#{target := #{host := Host, transport := Transport}, phases := Phases},
       #{users := Users, agents := Agents, files := Files, sources := Sources},
       #{files := OwnFiles, all_files := AllFiles, ports := Ports, backlog := Backlog,
-        memory := Memory}) ->
+        syn_backlog := SynBacklog, tcp_memory := TcpMemory, memory := Memory}) ->
     Here = is_loopback(Host),
-    Bursts = [N || {burst, N} <- Phases],
+    {Ends, Kernel} = case Here of true -> {2, both}; false -> {1, one} end,
     [#{limit => "descriptors of an agent", needs => Files, has => OwnFiles,
        lift => "use more agents (--agents), or raise the hard limit (ulimit -Hn)"},
      #{limit => "descriptors of the machine",
-       needs => Agents * ?OWN_FILES + Users * case Here of true -> 2; false -> 1 end,
-       has => AllFiles, lift => "sysctl fs.file-max"},
-     #{limit => "processes of an agent", needs => ceil(Users / Agents) + 100, has => ?PROCESSES,
-       lift => "use more agents (--agents)"},
+       needs => Agents * ?OWN_FILES + Users * Ends, has => AllFiles, lift => "sysctl fs.file-max"},
+     #{limit => "processes of an agent (+P)", needs => ceil(Users / Agents) + 100,
+       has => whittle_load_build:processes(Files), lift => "use more agents (--agents)"},
+     #{limit => "ports of an agent (+Q)", needs => ceil(Users / Agents) + 10,
+       has => table(OwnFiles), lift => "use more agents (--agents), or raise the hard limit of "
+       "descriptors, which the table follows"},
      #{limit => "local ports of an address", needs => ceil(Users / max(1, length(Sources))),
-       has => Ports,
-       lift => "give more addresses (`sources'), or widen net.ipv4.ip_local_port_range"},
+       has => Ports, lift => ports(Host)},
+     #{limit => "memory of TCP, if a tenth has unread data",
+       needs => ceil(Users * Ends * ?UNREAD) * ?PAGE, has => TcpMemory,
+       lift => "sysctl net.ipv4.tcp_mem (three numbers of pages)"},
      #{limit => "memory without the server's own",
-       needs => Agents * ?AGENT_BYTES
-           + Users * (?USER_BYTES + case Here of
-                                        true -> ?KERNEL_PAIR_BYTES;
-                                        false -> ?KERNEL_BYTES
-                                    end),
+       needs => Agents * whittle_load_cost:agent()
+           + Users * (whittle_load_cost:user(Transport) + whittle_load_cost:kernel(Kernel)),
        has => Memory, lift => "use fewer users, or run the server elsewhere"}]
-        ++ [#{limit => "connections that wait for accept", needs => lists:max(Bursts),
-              has => Backlog,
-              lift => "sysctl net.core.somaxconn and the server's backlog; or a ramp"}
-            || Here, Bursts =/= []].
+        ++ [Need || Here, Need <- [#{limit => "connections that wait for accept",
+                                     needs => waiting(Phases), has => Backlog,
+                                     lift => "sysctl net.core.somaxconn and the server's backlog; "
+                                     "or a ramp"},
+                                   #{limit => "connections that have only begun",
+                                     needs => waiting(Phases), has => max_of(Backlog, SynBacklog),
+                                     lift => "sysctl net.ipv4.tcp_max_syn_backlog; or a ramp"}]].
+
+%% The largest burst, or the arrivals while the server stalls
+waiting(Phases) ->
+    lists:max([0 | [case Phase of
+                        {burst, N} -> N;
+                        {closed, N, _} -> N;
+                        {rate, _, From, To, _} -> ceil(max(From, To) * ?STALL);
+                        _ -> 0
+                    end || Phase <- Phases]]).
+
+%% With syncookies, the longer of the two queues counts.
+max_of(unknown, _) -> unknown;
+max_of(_, unknown) -> unknown;
+max_of(A, B) -> max(A, B).
+
+%% The VM rounds its limit of descriptors up to a power of two.
+table(unknown) -> unknown;
+table(Files) -> 1 bsl max(10, ceil(math:log2(max(1, Files)))).
+
+ports({0, 0, 0, 0, 0, 0, 0, 1}) ->
+    "give more addresses (`sources'; `ip -6 addr add fd00::1/128 dev lo' adds one, and the server "
+        "must listen on `::'), or widen net.ipv4.ip_local_port_range";
+ports(Host) when tuple_size(Host) =:= 8 ->
+    "give more addresses (`sources'), or widen net.ipv4.ip_local_port_range, which IPv6 uses too";
+ports(_) -> "give more addresses (`sources'), or widen net.ipv4.ip_local_port_range".
 
 is_loopback({127, _, _, _}) -> true;
 is_loopback({0, 0, 0, 0, 0, 0, 0, 1}) -> true;

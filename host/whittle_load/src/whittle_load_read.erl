@@ -4,7 +4,8 @@
 %% @hidden
 -module(whittle_load_read).
 
--export([all/1, fail/2, tagged/2, text/1, time/1, positive/1, count/2, number/2, atom/2, list/2]).
+-export([all/1, fail/2, tagged/2, text/1, time/1, positive/1, count/2, number/2, atom/2, list/2,
+         options/1]).
 
 -type node_() :: whittle_load_text:node_().
 
@@ -86,3 +87,17 @@ atom(Node, Known) -> fail(Node, ["write one of ", names(Known), " here"]).
 list({_, {list, [_ | _] = Nodes}}, Fun) -> [Fun(Node) || Node <- Nodes];
 list({_, {list, []}} = Node, _) -> fail(Node, "this list is empty: write at least one element");
 list(Node, _) -> fail(Node, "write a list here").
+
+%% @doc Reads a list of pairs `{Name, Value}' as a map. Texts become binaries in UTF-8.
+-spec options(node_()) -> #{atom() => term()}.
+options({_, {list, Nodes}}) ->
+    maps:from_list([case Node of
+                        {_, {tuple, [{_, {atom, Name}}, Value]}} -> {Name, term(Value)};
+                        _ -> fail(Node, "write {Name, Value} here")
+                    end || Node <- Nodes]);
+options(Node) -> fail(Node, "write a list of {Name, Value} here").
+
+term({_, {tuple, Nodes}}) -> list_to_tuple([term(Node) || Node <- Nodes]);
+term({_, {list, Nodes}}) -> [term(Node) || Node <- Nodes];
+term({_, {string, Text}}) -> unicode:characters_to_binary(Text);
+term({_, {_, Value}}) -> Value.

@@ -5,8 +5,8 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, lost/2, event/2, held/1, errors/1, latency/2, quantile/2, late/1, arrivals/1,
-         steps/1, accuracy/1, agents/1, slow/1, judge/2]).
+-export([new/0, add/3, lost/2, without_delivery/1, event/2, held/1, errors/1, latency/2, quantile/2,
+         late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1, judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
 
@@ -91,6 +91,11 @@ event(Event, #result{events = Events}) -> maps:get(Event, Events, 0).
 %% @doc Removes the held users of an agent that has ended.
 -spec lost(pos_integer(), result()) -> result().
 lost(Agent, #result{held = Held} = Result) -> Result#result{held = maps:remove(Agent, Held)}.
+
+%% @doc Removes the times of deliveries, which compare the clocks of two agents.
+-spec without_delivery(result()) -> result().
+without_delivery(#result{latencies = Latencies} = Result) ->
+    Result#result{latencies = maps:remove(<<"delivery">>, Latencies)}.
 
 %% @doc Returns the users that are held now.
 -spec held(result()) -> integer().

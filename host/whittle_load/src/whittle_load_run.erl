@@ -11,8 +11,8 @@
 
 -type options() ::
         #{agents := pos_integer(),
-          %% The program of an agent, its arguments and its environment
-          command := {file:filename(), [string()], [{string(), string() | false}]},
+          %% The agents take them in turn.
+          commands := [whittle_load_build:command(), ...],
           tell := fun((event()) -> term())}.
 
 %% `second' comes once a second.
@@ -41,9 +41,10 @@
 
 %% @doc Runs a scenario.
 -spec run(whittle_load_scenario:scenario(), options()) -> {ok, outcome()} | {error, error()}.
-run(Scenario, #{agents := Count, command := Command} = Options) ->
+run(Scenario, #{agents := Count, commands := Commands} = Options) ->
     ok = known_atoms(),
-    Ports = [open(Command) || _ <- lists:seq(1, Count)],
+    Ports = [whittle_load_build:open(lists:nth((N - 1) rem length(Commands) + 1, Commands))
+             || N <- lists:seq(1, Count)],
     Numbered = lists:zip(Ports, lists:seq(1, Count)),
     try
         case prepared(Numbered, Scenario, Count) of
@@ -58,11 +59,6 @@ known_atoms() ->
     _ = application:load(whittle_load_agent),
     {ok, Modules} = application:get_key(whittle_load_agent, modules),
     code:ensure_modules_loaded(Modules).
-
-open({Program, Arguments, Environment}) ->
-    open_port({spawn_executable, Program},
-              [{args, Arguments}, {env, whittle_environment:given_back(Environment)}, {packet, 4},
-               binary, exit_status]).
 
 %% Internal functions: preparation
 
@@ -86,8 +82,11 @@ prepared([{Port, N} | Others], Scenario, Count) ->
 plan(N, #{target := Target, phases := Phases, classes := Classes, seed := Seed,
           sources := Sources, hibernate := Hibernate, rows := Rows}, Count) ->
     #{target => Target, phases => Phases, classes => Classes, seed => Seed,
-      shard => {N - 1, Count}, rows => list_to_tuple(Rows), sources => Sources,
+      shard => {N - 1, Count}, rows => rows(Rows), sources => Sources,
       hibernate => Hibernate}.
+
+rows({function, _} = Rows) -> Rows;
+rows(Rows) -> list_to_tuple(Rows).
 
 answer(Port) ->
     receive

@@ -14,7 +14,8 @@
 %% Times are nanoseconds.
 -type scenario() ::
         #{seed := integer(),
-          rows := [tuple()],                          % of the data file
+          rows := [tuple()] | {function, module()},   % of the data file
+          own := [whittle_load_own:code()],           % modules that the scenario names
           target := whittle_load_agent:target(),
           agents := pos_integer() | auto,
           phases := [whittle_load_agent_arrivals:phase()],
@@ -37,7 +38,8 @@
                | {scenario, {file:filename() | none, whittle_load_text:place(), string()}}.
 
 -define(KEYS, [seed, data, target, agents, arrivals, phases, users, thresholds, sources, hibernate,
-               timeout, buffer, domain, mechanism]).
+               timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, options,
+               modules]).
 %% Users per second, and users at once.
 -define(MOST_RATE, 10_000_000).
 -define(MOST_USERS, 100_000_000).
@@ -47,6 +49,8 @@
 -define(LARGEST_FILE, 262_144).
 %% Each agent gets all rows, and keeps them in memory.
 -define(LARGEST_DATA, 10_000_000).
+%% Seconds
+-define(MQTT_KEEP_ALIVE, 60).
 
 %% @doc Reads a scenario.
 -spec read(file:filename()) -> {ok, scenario()} | {error, error()}.
@@ -103,14 +107,19 @@ scenario(Nodes, Dir) ->
     [fail(End, ["`", atom_to_list(Key), "' is missing: write {", atom_to_list(Key), ", ...}."])
      || Key <- [target, phases, users], not is_map_key(Key, Terms)],
     Timeout = one(timeout, fun whittle_load_read:positive/1, 10_000_000_000, Terms),
-    {Protocol, Target} = one(target, fun target/1, none, Terms),
+    Own = one(modules, fun(Node) -> list(Node, own(Dir, fun whittle_load_own:module/1)) end, [],
+              Terms),
+    {Protocol, Target, Path, Client} = protocol(Dir, Terms),
     Kind = one(arrivals, fun(Node) -> atom(Node, [poisson, constant]) end, poisson, Terms),
-    {Columns, Rows} = one(data, contents(fun whittle_load_data:rows/1, Dir), {[], []}, Terms),
+    {Columns, Rows, Data} = one(data, data(Dir), {[], [], []}, Terms),
     Settings = #{protocol => Protocol, timeout => Timeout, columns => Columns},
     Scenario = #{
       rows => Rows,
+      own => distinct(Client ++ Data ++ Own, Terms),
       seed => one(seed, fun(Node) -> count(Node, {-(1 bsl 62), 1 bsl 62}) end, 1, Terms),
-      target => Target#{options => options(Protocol, Target, Terms),
+      target => Target#{options => options(Protocol, Target, Path, Terms),
+                        keep_alive => keep_alive(Protocol, Client, Terms),
+                        says_bye => says(bye, Protocol, Client),
                         buffer => one(buffer, fun(Node) -> count(Node, {16, 1_000_000}) end, 64,
                                       Terms)},
       agents => one(agents, fun(Node) -> count(Node, {1, 1000}) end, auto, Terms),
@@ -131,18 +140,62 @@ known_steps(#{classes := Classes, thresholds := Thresholds}, Terms) ->
         #{thresholds := {Node, _}} <- [Terms]],
     ok.
 
-options(xmpp, #{host := Host}, Terms) ->
-    Default = if is_binary(Host) -> Host; true -> list_to_binary(inet:ntoa(Host)) end,
-    Read = fun(Node) -> unicode:characters_to_binary(text(Node)) end,
-    #{domain => one(domain, Read, Default, Terms),
-      mechanism => one(mechanism, fun(Node) -> atom(Node, [plain, scram]) end, plain, Terms)};
-options(Protocol, Target, Terms) ->
-    [fail(Node, ["`", atom_to_list(Key), "' has a meaning for xmpp only"])
-     || Key <- [domain, mechanism], #{Key := {Node, _}} <- [Terms]],
-    case Protocol of
+%% The options of the client
+options(#{name := Name}, #{host := Host, port := Port} = Target, Path, Terms) ->
+    [fail(Node, ["`", atom_to_list(Key), "' has a meaning for ", Meaning, " only"])
+     || {Key, Names, Meaning} <- [{domain, [xmpp], "xmpp"}, {mechanism, [xmpp], "xmpp"},
+                                  {subprotocol, [websocket], "ws"},
+                                  {options, [own], "a `client'"},
+                                  {keep_alive, [xmpp, websocket, mqtt, own],
+                                   "xmpp, ws, mqtt and a `client'"}],
+        #{Key := {Node, _}} <- [Terms], not lists:member(Name, Names)],
+    case Name of
+        xmpp ->
+            #{domain => one(domain, fun bytes/1, name(Host), Terms),
+              mechanism => one(mechanism, fun(Node) -> atom(Node, [plain, scram]) end, plain,
+                               Terms)};
         http -> #{host => authority(Target)};
+        websocket ->
+            #{host => authority(Target), path => [Path],
+              subprotocol => one(subprotocol, fun token/1, none, Terms)};
+        mqtt -> #{keep_alive => one(keep_alive, fun seconds/1, ?MQTT_KEEP_ALIVE, Terms)};
+        own -> maps:merge(#{host => name(Host), port => Port},
+                          one(options, fun whittle_load_read:options/1, #{}, Terms));
         lines -> #{}
     end.
+
+%% The nanoseconds between two signs of life
+keep_alive(#{name := mqtt}, _, Terms) ->
+    one(keep_alive, fun seconds/1, ?MQTT_KEEP_ALIVE, Terms) * 1_000_000_000;
+keep_alive(Protocol, Client, Terms) ->
+    [fail(Node, "the client has no function keep_alive/1")
+     || #{keep_alive := {Node, _}} <- [Terms], not says(keep_alive, Protocol, Client)],
+    one(keep_alive, fun whittle_load_read:positive/1, none, Terms).
+
+%% Tells whether a client has an optional function.
+says(Function, _, [#{exports := Exports}]) -> lists:member({Function, 1}, Exports);
+says(Function, #{client := Module}, []) ->
+    lists:member({Function, 1}, Module:module_info(exports)).
+
+%% MQTT has a field of 16 bits for it.
+seconds(Node) ->
+    case time(Node) of
+        Time when Time rem 1_000_000_000 =:= 0, Time > 0, Time =< 65_535_000_000_000 ->
+            Time div 1_000_000_000;
+        _ -> fail(Node, "write whole seconds from \"1 s\" to \"65535 s\" here")
+    end.
+
+bytes(Node) -> unicode:characters_to_binary(text(Node)).
+
+token(Node) ->
+    case re:run(text(Node), "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", [{capture, none}]) of
+        match -> list_to_binary(text(Node));
+        nomatch -> fail(Node, "the name of a protocol has letters, digits and none of ( ) , / : "
+                        "; < = > ? @ [ \\ ] { }")
+    end.
+
+name(Host) when is_binary(Host) -> Host;
+name(Host) -> list_to_binary(inet:ntoa(Host)).
 
 %% The value of the field Host (RFC 9110, section 7.2)
 authority(#{host := Host, port := Port}) ->
@@ -165,30 +218,99 @@ one(Key, Read, Default, Terms) ->
         _ -> Default
     end.
 
-%% Internal functions: the target
+%% Internal functions: modules that the scenario names
 
-%% `tcp://HOST:PORT'
-target(Node) ->
-    Text = text(Node),
-    case uri_string:parse(Text) of
-        #{scheme := Scheme, host := Host, port := Port, path := ""} = Parts
-          when Host =/= "", is_integer(Port), Port >= 1, Port =< 65535, map_size(Parts) =:= 4 ->
-            {Protocol, Module, Transport} = scheme(Scheme, Node),
-            {Protocol, #{client => Module, transport => Transport, host => host(Host),
-                         port => Port}};
-        _ -> fail(Node, ["`", Text, "' is not the address of a server: write one such as "
-                         "\"tcp://127.0.0.1:7000\""])
+own(Dir, Read) ->
+    fun(Node) ->
+            case Read(filename:absname(text(Node), Dir)) of
+                {ok, Result} -> Result;
+                {error, Message} -> fail(Node, Message)
+            end
     end.
 
-scheme("tcp", _) -> {lines, whittle_load_agent_lines, tcp};
-scheme("tls", _) -> {lines, whittle_load_agent_lines, tls};
-scheme("xmpp", _) -> {xmpp, whittle_load_agent_xmpp, tcp};
-scheme("xmpps", _) -> {xmpp, whittle_load_agent_xmpp, tls};
-scheme("http", _) -> {http, whittle_load_agent_http, tcp};
-scheme("https", _) -> {http, whittle_load_agent_http, tls};
-scheme(Other, Node) ->
-    fail(Node, ["there is no protocol `", Other,
-                "': take one of tcp, tls, xmpp, xmpps, http, https"]).
+%% A client replaces the lines of tcp and tls.
+protocol(Dir, Terms) ->
+    {Protocol, Target, Path} = one(target, fun target/1, none, Terms),
+    case {Terms, Protocol} of
+        {#{client := _}, #{name := lines}} ->
+            {#{client := Module} = Own, Code} =
+                one(client, own(Dir, fun whittle_load_own:client/1), none, Terms),
+            {Own, Target#{client := Module}, none, [Code]};
+        {#{client := {Node, _}}, _} ->
+            fail(Node, "a `client' needs a target that begins with tcp:// or tls://");
+        _ -> {Protocol, Target, Path, []}
+    end.
+
+%% A file in CSV, or a module with a function
+data(Dir) ->
+    fun(Node) ->
+            case lists:member(filename:extension(text(Node)), [".erl", ".beam"]) of
+                true ->
+                    {Columns, #{module := Module} = Code} =
+                        (own(Dir, fun whittle_load_own:data/1))(Node),
+                    {Columns, {function, Module}, [Code]};
+                false ->
+                    {Columns, Rows} = (contents(fun whittle_load_data:rows/1, Dir))(Node),
+                    {Columns, Rows, []}
+            end
+    end.
+
+%% The client may also be the data module.
+distinct(Codes, Terms) ->
+    Distinct = lists:usort(Codes),
+    Modules = [Module || #{module := Module} <- Distinct],
+    [fail(Node, ["two files contain the module `", atom_to_list(Module), "'"])
+     || Module <- lists:usort(Modules -- lists:usort(Modules)),
+        {Node, _} <- [hd([maps:get(Key, Terms) || Key <- [modules, data, client],
+                                                  is_map_key(Key, Terms)])]],
+    Distinct.
+
+%% Internal functions: the target
+
+%% `tcp://HOST:PORT'. Only WebSocket has a path.
+target(Node) ->
+    Text = text(Node),
+    Problem = ["`", Text, "' is not the address of a server: write one such as "
+               "\"tcp://127.0.0.1:7000\""],
+    case uri_string:parse(Text) of
+        #{scheme := Scheme, host := Host} = Parts when Host =/= "" ->
+            {Protocol, Transport} = scheme(string:lowercase(Scheme), Node),
+            Target = #{client => maps:get(client, Protocol), transport => Transport,
+                       host => host(Host), port => port(Scheme, Parts, Node, Problem)},
+            {Protocol, Target, path(Protocol, Parts, Node, Problem)};
+        _ -> fail(Node, Problem)
+    end.
+
+%% Nothing else may stand in an address: no user, no fragment.
+path(#{name := Name}, #{path := Path} = Parts, Node, Problem) ->
+    case maps:keys(maps:without([scheme, host, port, path], Parts)) of
+        [] when Name =:= websocket -> rooted(Path);
+        [query] when Name =:= websocket -> <<(rooted(Path))/binary, $?, (query(Parts))/binary>>;
+        [] when Path =:= "" -> none;
+        _ -> fail(Node, Problem)
+    end.
+
+rooted("") -> <<"/">>;
+rooted(Path) -> list_to_binary(Path).
+
+query(#{query := Query}) -> list_to_binary(Query).
+
+port(_, #{port := Port}, _, _) when is_integer(Port), Port >= 1, Port =< 65535 -> Port;
+port(Scheme, Parts, Node, Problem) ->
+    case whittle_load_protocol:default_port(Scheme) of
+        {ok, Port} when not is_map_key(port, Parts) -> Port;
+        _ -> fail(Node, Problem)
+    end.
+
+scheme(Scheme, Node) ->
+    case whittle_load_protocol:scheme(Scheme) of
+        {ok, Found} -> Found;
+        error ->
+            Known = whittle_load_protocol:schemes(),
+            fail(Node, ["there is no protocol `", Scheme, "'",
+                        whittle_suggestion:hint(Scheme, Known), ": take one of ",
+                        lists:join(", ", Known)])
+    end.
 
 host(Text) ->
     case inet:parse_strict_address(Text) of

@@ -11,8 +11,9 @@
 %% {as, "name", Step}                        the step has this name in the results
 %% disconnect
 %% '''
-%% The other steps are those of the protocol. Texts may contain `${id}' (the number of the user),
-%% `${random:100}' (a random number below 100) and `${column}' (a column of the data file).
+%% The other steps are those of the protocol ({@link whittle_load_protocol}). Texts may contain
+%% `${id}' (the number of the user), `${random:100}' (a random number below 100), `${sent}' (the
+%% intended moment of the step) and `${column}' (a column of the data file).
 %% @hidden
 -module(whittle_load_steps).
 
@@ -23,7 +24,7 @@
 -import(whittle_load_read, [fail/2, tagged/2, text/1, time/1, positive/1, count/2, number/2,
                             list/2]).
 
--type settings() :: #{protocol := lines | xmpp | http,
+-type settings() :: #{protocol := whittle_load_protocol:protocol(),
                       timeout := pos_integer(),         % nanoseconds
                       columns := [string()]}.
 
@@ -31,20 +32,6 @@
 
 -define(COMMON, [connect, wait, stay, repeat, forever, every, choose, as, disconnect]).
 -define(LONGEST_PROGRAM, 10_000).
-
-%% The steps of each protocol, with the kinds of their arguments. Some have two forms.
-protocol(lines) -> #{send => [[line]], expect => [[line]], ask => [[line, line]]};
-protocol(xmpp) -> #{login => [[text, text]], roster => [[]], presence => [[]],
-                    message => [[text, text]], expect => [[text]]};
-protocol(http) ->
-    Plain = [[path], [path, status]],
-    WithBody = [[path, line, text], [path, line, text, status]],
-    #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody}.
-
-%% The step after which a user counts as held.
-holds(lines) -> connect;
-holds(xmpp) -> login;
-holds(http) -> none.
 
 %% @doc Compiles the steps of a class of users.
 -spec program(node_(), settings()) -> whittle_load_agent:program().
@@ -85,10 +72,10 @@ endless({_, {tuple, [{_, {atom, every}}, _, _]}}) -> true;
 endless(_) -> false.
 
 step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) ->
-    Own = protocol(Protocol),
+    #{steps := Own, held := Held} = Protocol,
     case tagged(Node, ?COMMON ++ maps:keys(Own)) of
-        {connect, []} -> add([{connect, Timeout} | held(connect, Protocol)], State);
-        {connect, [Time]} -> add([{connect, positive(Time)} | held(connect, Protocol)], State);
+        {connect, []} -> add(whittle_load_protocol:connect(Protocol, Timeout), State);
+        {connect, [Time]} -> add(whittle_load_protocol:connect(Protocol, positive(Time)), State);
         {wait, Arguments} -> add([{wait, wait(Node, Arguments)}], State);
         {stay, []} -> add([stay], State);
         {disconnect, []} -> add([disconnect], State);
@@ -98,7 +85,7 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
         {forever, [Steps]} ->
             {_, Begin} = State,
             {Reversed, _} = steps(Steps, Settings, {[], Begin}),
-            case lists:any(fun blocks/1, Reversed) of
+            case lists:any(fun(Instruction) -> blocks(Instruction, Protocol) end, Reversed) of
                 true -> add(lists:reverse([{jump, Begin} | Reversed]), State);
                 false ->
                     fail(Node, "nothing in this loop waits for a time or an answer, so it would "
@@ -122,9 +109,9 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
                     Label = case Name of none -> atom_to_binary(Kind);
                                 _ -> unicode:characters_to_binary(Name)
                             end,
-                    add([{reconnect, Timeout} || Protocol =:= http]
-                        ++ [{step, Label, client_step(Protocol, Kind, Values), Timeout}
-                            | held(Kind, Protocol)], State);
+                    Step = whittle_load_protocol:step(Protocol, Kind, Values),
+                    add([{reconnect, Timeout} || #{name := http} <- [Protocol]]
+                        ++ [{step, Label, Step, Timeout} | [held || Kind =:= Held]], State);
                 [] ->
                     Counts = lists:join(" or ", [integer_to_list(length(Kinds)) || Kinds <- Forms]),
                     fail(Node, io_lib:format("the number of values of `~s' must be ~s",
@@ -133,16 +120,6 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
         {Kind, _} -> fail(Node, ["`", atom_to_list(Kind), "' does not have this form: "
                                  "see `whittle help load'"])
     end.
-
-client_step(http, Kind, [Path]) -> client_step(http, Kind, [Path, any]);
-client_step(http, Kind, [Path, Status]) -> {request, method(Kind), Path, none, [], Status};
-client_step(http, Kind, [Path, Type, Body]) -> client_step(http, Kind, [Path, Type, Body, any]);
-client_step(http, Kind, [Path, Type, Body, Status]) ->
-    {request, method(Kind), Path, Type, Body, Status};
-client_step(_, Kind, []) -> Kind;
-client_step(_, Kind, Values) -> list_to_tuple([Kind | Values]).
-
-method(Kind) -> string:uppercase(atom_to_binary(Kind)).
 
 every(Time, Rounds, Steps, Settings, State) ->
     {_, Begin} = Before = add([{every, Rounds}], State),
@@ -160,17 +137,13 @@ name(Node) ->
             end
     end.
 
-held(Kind, Protocol) -> [held || Kind =:= holds(Protocol)].
-
 %% A loop without such a step would keep the agent busy for ever.
-blocks({wait, {constant, 0}}) -> false;
-blocks({Kind, _}) -> lists:member(Kind, [wait, connect]);
-blocks({step, _, Step, _}) when is_tuple(Step) ->
-    lists:member(element(1, Step), [expect, ask, login, request]);
-blocks({step, _, Kind, _}) -> Kind =:= roster;
-blocks({next, _, _}) -> true;
-blocks(stay) -> true;
-blocks(_) -> false.
+blocks({wait, {constant, 0}}, _) -> false;
+blocks({Kind, _}, _) -> lists:member(Kind, [wait, connect]);
+blocks({step, _, Step, _}, Protocol) -> whittle_load_protocol:waits(Protocol, Step);
+blocks({next, _, _}, _) -> true;
+blocks(stay, _) -> true;
+blocks(_, _) -> false.
 
 add(Instructions, {Before, Next}) ->
     {lists:reverse(Instructions, Before), Next + length(Instructions)}.
@@ -213,6 +186,9 @@ wait(Node, Arguments) ->
 
 argument(text, Node, #{columns := Columns}) -> parts(text(Node), Node, Columns);
 argument(status, Node, _) -> count(Node, {100, 599});
+argument(level, Node, _) -> count(Node, {0, 2});
+argument(count, Node, _) -> count(Node, {-(1 bsl 62), 1 bsl 62});
+argument(time, Node, _) -> time(Node);
 argument(path, Node, Settings) ->
     case re:run(text(Node), "^/[^\\s\\x00-\\x20\\x7f]*$", [unicode, {capture, none}]) of
         match -> argument(text, Node, Settings);
@@ -240,6 +216,7 @@ bytes("") -> [];
 bytes(Text) -> [unicode:characters_to_binary(Text)].
 
 variable("id", _, _) -> id;
+variable("sent", _, _) -> sent;
 variable("random:" ++ Limit, Node, _) ->
     case string:to_integer(Limit) of
         {Below, ""} when Below >= 1, Below =< 1 bsl 32 -> {random, Below};
@@ -248,9 +225,9 @@ variable("random:" ++ Limit, Node, _) ->
 variable(Name, Node, Columns) ->
     case [N || {N, Column} <- lists:zip(lists:seq(1, length(Columns)), Columns), Column =:= Name] of
         [N | _] -> {column, N};
-        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N} or a column of the "
-                          "data file (", case Columns of
-                                             [] -> "there is none";
-                                             _ -> lists:join(", ", Columns)
-                                         end, ")"])
+        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N}, ${sent} or a "
+                          "column of the data file (", case Columns of
+                                                           [] -> "there is none";
+                                                           _ -> lists:join(", ", Columns)
+                                                       end, ")"])
     end.

@@ -7,7 +7,8 @@
 -export_type([error/0]).
 
 -type error() :: {unknown_host, {string(), inet:posix()}}
-               | {remote, {string(), inet:ip_address()}}.
+               | {remote, {string(), inet:ip_address()}}
+               | {source, {inet:ip_address(), inet:ip_address()}}.
 
 %% @doc Replaces the name of the server by its address. Users of an agent then need no resolver.
 %% Without `allow_remote' the address must belong to this machine: a load test of somebody else's
@@ -18,10 +19,17 @@ resolve(#{target := #{host := Host} = Target} = Scenario, Options) ->
     case address(Host) of
         {ok, Address} ->
             case maps:get(allow_remote, Options, false) orelse is_own(Address) of
-                true -> {ok, Scenario#{target := Target#{host := Address}}};
+                true -> sources(Address, Scenario#{target := Target#{host := Address}});
                 false -> {error, {remote, {name(Host), Address}}}
             end;
         {error, Reason} -> {error, {unknown_host, {name(Host), Reason}}}
+    end.
+
+%% A connection has one family of addresses.
+sources(Address, #{sources := Sources} = Scenario) ->
+    case [Source || Source <- Sources, tuple_size(Source) =/= tuple_size(Address)] of
+        [] -> {ok, Scenario};
+        [Source | _] -> {error, {source, {Source, Address}}}
     end.
 
 address(Host) when is_tuple(Host) -> {ok, Host};
@@ -48,6 +56,10 @@ is_own(Address) ->
 -spec format_error(error()) -> unicode:chardata().
 format_error({unknown_host, {Name, Reason}}) ->
     ["the server `", Name, "' has no address (", inet:format_error(Reason), "): correct `target'"];
+format_error({source, {Source, Address}}) ->
+    ["no user can connect from ", inet:ntoa(Source), " to ", inet:ntoa(Address),
+     ": `sources' must be IPv", case tuple_size(Address) of 8 -> "6"; 4 -> "4" end,
+     " addresses like the server's"];
 format_error({remote, {Name, Address}}) ->
     ["the server ", Name, case inet:ntoa(Address) of
                               Name -> "";

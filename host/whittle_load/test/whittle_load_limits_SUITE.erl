@@ -5,9 +5,10 @@
 
 -export([all/0]).
 -export([users/1, few_descriptors/1, too_many/1, sources/1, own_choice/1,
-         needs/1, unknown/1, this_machine/1]).
+         needs/1, rates/1, ipv6/1, unknown/1, this_machine/1]).
 
-all() -> [users, few_descriptors, too_many, sources, own_choice, needs, unknown, this_machine].
+all() -> [users, few_descriptors, too_many, sources, own_choice, needs, rates, ipv6, unknown,
+         this_machine].
 
 %% Poisson arrivals may be more than their mean.
 users(_) ->
@@ -57,8 +58,32 @@ needs(_) ->
                             {"descriptors of the machine", #{all_files => 200}},
                             {"local ports of an address", #{ports => 0}},
                             {"memory without the server's own", #{memory => 1_000_000}},
-                            {"connections that wait for accept", #{backlog => 99}}]],
+                            {"memory of TCP, if a tenth has unread data",
+                             #{tcp_memory => 80_000}},
+                            {"connections that wait for accept", #{backlog => 99}},
+                            {"connections that have only begun",
+                             #{backlog => 99, syn_backlog => 99}}]],
     [?assert(enough(maps:get(limit, Need), #{})) || Need <- check(machine())].
+
+%% A fast ramp needs a queue too. Another server has its own queues.
+rates(_) ->
+    Waiting = fun(Phases) ->
+                      [N || #{limit := "connections that wait for accept", needs := N}
+                                <- check(Phases, machine())]
+              end,
+    ?assertEqual([2600], Waiting("{ramp, 0, 13000, \"8 s\"}")),
+    ?assertEqual([700], Waiting("{hold, 100, \"8 s\"}, {burst, 700}")),
+    ?assertEqual([0], Waiting("{soak, \"8 s\"}")).
+
+%% IPv6 has one loopback address, so users there share its ports.
+ipv6(_) ->
+    Scenario = scenario("tcp://[::1]:1", "{burst, 30000}", "constant", ""),
+    {ok, Spread} = whittle_load_limits:spread(Scenario, #{}, machine()),
+    [#{needs := 30_000, lift := Lift} = Need] =
+        [Need || #{limit := "local ports of an address"} = Need
+                     <- whittle_load_limits:check(Scenario, Spread, machine())],
+    ?assertNot(whittle_load_limits:enough(Need)),
+    ?assertMatch({match, _}, re:run(Lift, "ip -6 addr add")).
 
 unknown(_) ->
     ?assert(enough("memory without the server's own", #{memory => unknown})).
@@ -71,15 +96,17 @@ this_machine(_) ->
 
 machine() ->
     #{files => 20_000, all_files => 1_000_000, ports => 28_232, backlog => 4096,
-      memory => 1_000_000_000}.
+      syn_backlog => 2048, tcp_memory => 1_000_000_000, memory => 1_000_000_000}.
 
 enough(Limit, Change) ->
     [Need] = [Need || #{limit := Name} = Need <- check(maps:merge(machine(), Change)),
                       Name =:= Limit],
     whittle_load_limits:enough(Need).
 
-check(Machine) ->
-    Scenario = scenario("{burst, 100}", "constant", ""),
+check(Machine) -> check("{burst, 100}", Machine).
+
+check(Phases, Machine) ->
+    Scenario = scenario(Phases, "constant", ""),
     {ok, Spread} = whittle_load_limits:spread(Scenario, #{}, Machine),
     whittle_load_limits:check(Scenario, Spread, Machine).
 
@@ -89,9 +116,11 @@ spread(Phases, Arrivals, More, Machine) ->
     {ok, Spread} = whittle_load_limits:spread(scenario(Phases, Arrivals, More), #{}, Machine),
     Spread.
 
-scenario(Phases, Arrivals, More) ->
+scenario(Phases, Arrivals, More) -> scenario("tcp://127.0.0.1:1", Phases, Arrivals, More).
+
+scenario(Target, Phases, Arrivals, More) ->
     {ok, Scenario} = whittle_load_scenario:parse(
-                       iolist_to_binary(["{target, \"tcp://127.0.0.1:1\"}. {phases, [", Phases,
+                       iolist_to_binary(["{target, \"", Target, "\"}. {phases, [", Phases,
                                          "]}. {arrivals, ", Arrivals, "}. {users, [{a, 1, "
                                          "[connect]}]}. ", More])),
     Scenario.

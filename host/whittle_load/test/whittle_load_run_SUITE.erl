@@ -90,7 +90,7 @@ data_and_trace(Config) ->
                                          "{soak, \"2 s\"}]}. {users, [{a, 1, [connect,"
                                          "{send, \"${name} ${word}\"}, stay]}]}."]), Dir),
     {ok, #{result := Result}} =
-        whittle_load_run:run(Scenario, #{agents => 2, command => command(),
+        whittle_load_run:run(Scenario, #{agents => 2, commands => [command()],
                                          tell => fun(_) -> ok end}),
     ?assertEqual([{0, {2, 2}}, {1, {1, 1}}], whittle_load_result:arrivals(Result)),
     ?assertEqual([<<"ann red\n">>, <<"ann red\n">>, <<"bob blue\n">>],
@@ -159,8 +159,8 @@ killed_agent(_) ->
         whittle_load_run:run(scenario(server(fun echo/1), "[{burst, 4}, {soak, \"3 s\"}]",
                                       "constant", "[{a, 1, [connect, stay]}]", ""),
                              #{agents => 2, tell => Tell,
-                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
-                                           Environment}}),
+                               commands => [{Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                             Environment}]}),
     [Agent] = Lost,
     receive {agent_ended, Agent, Status} -> ?assertEqual(137, Status) end,
     ?assertEqual({4, 2}, {whittle_load_result:event(connected, Result),
@@ -178,8 +178,8 @@ slow_agent(_) ->
         whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 50, \"4 s\"}]", "constant",
                                       "[{a, 1, [connect, stay]}]", ""),
                              #{agents => 1, tell => Pause,
-                               command => {Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
-                                           Environment}}),
+                               commands => [{Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
+                                             Environment}]}),
     ?assertEqual(200, whittle_load_result:event(started, Result)),
     ?assertMatch([{seconds, Share}, {late, Time}] when Share =< 0.75 andalso Time > 500 * ?MS,
                  whittle_load_result:slow(Result)).
@@ -188,7 +188,7 @@ no_agent(_) ->
     {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
                                                     "[{a, 1, [stay]}]", ""),
                                            #{agents => 1, tell => fun(_) -> ok end,
-                                             command => {"/bin/false", [], []}}),
+                                             commands => [{"/bin/false", [], []}]}),
     ?assertEqual("an agent ended at its start (exit code 1): its messages stand above",
                  lists:flatten(whittle_load_run:format_error(Reason))).
 
@@ -199,7 +199,7 @@ other_version(Config) ->
     {error, Reason} = whittle_load_run:run(scenario(1, "[{burst, 1}]", "constant",
                                                     "[{a, 1, [stay]}]", ""),
                                            #{agents => 1, tell => fun(_) -> ok end,
-                                             command => {"/bin/cat", [File, "-"], []}}),
+                                             commands => [{"/bin/cat", [File, "-"], []}]}),
     ?assertEqual({agent_version, {999, whittle_load_agent:protocol()}}, Reason).
 
 %% The server serves nobody for half a second, in which half of the users come. A generator that
@@ -227,7 +227,7 @@ run(Port, Phases, Arrivals, Users, Agents) -> run(Port, Phases, Arrivals, Users,
 run(Port, Phases, Arrivals, Users, Agents, More) ->
     {ok, #{lost := []} = Outcome} =
         whittle_load_run:run(scenario(Port, Phases, Arrivals, Users, More),
-                             #{agents => Agents, command => command(),
+                             #{agents => Agents, commands => [command()],
                                tell => fun(_) -> ok end}),
     Outcome.
 

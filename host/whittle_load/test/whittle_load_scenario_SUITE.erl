@@ -5,9 +5,10 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([all/0]).
--export([whole/1, defaults/1, programs/1, http/1, thresholds/1, wrong/1, noise/1, files/1]).
+-export([whole/1, defaults/1, programs/1, http/1, websocket/1, mqtt/1, thresholds/1, wrong/1,
+         noise/1, files/1]).
 
-all() -> [whole, defaults, programs, http, thresholds, wrong, noise, files].
+all() -> [whole, defaults, programs, http, websocket, mqtt, thresholds, wrong, noise, files].
 
 -define(SECOND, 1_000_000_000).
 
@@ -85,6 +86,40 @@ http(_) ->
                   {step, <<"put">>, {request, <<"PUT">>, [<<"/">>], [<<"text/plain">>], [<<"x">>],
                                      204}, T}, 'end'}, Program).
 
+%% The upgrade belongs to `connect'.
+websocket(_) ->
+    Text = fun(Target) ->
+                   iolist_to_binary([all("{target, \"" ++ Target ++ "\"}.", "{burst, 1}",
+                                         "[connect, {ask, \"a ${sent}\", \"a\"}, disconnect]"),
+                                     "{keep_alive, \"5 s\"}. {subprotocol, \"chat\"}."])
+           end,
+    {ok, #{target := Target, classes := [#{program := Program}]}} =
+        whittle_load_scenario:parse(Text("wss://[::1]/a/b?c=d")),
+    ?assertMatch(#{client := whittle_load_agent_websocket, transport := tls, port := 443,
+                   keep_alive := 5_000_000_000, says_bye := true,
+                   options := #{host := <<"[::1]:443">>, path := [<<"/a/b?c=d">>],
+                                subprotocol := <<"chat">>}}, Target),
+    T = 10 * ?SECOND,
+    ?assertEqual({{connect, T}, {step, <<"upgrade">>, upgrade, T}, held,
+                  {step, <<"ask">>, {ask, [<<"a ">>, sent], [<<"a">>]}, T}, disconnect, 'end'},
+                 Program),
+    ?assertMatch({ok, #{target := #{port := 7000, options := #{path := [<<"/">>]}}}},
+                 whittle_load_scenario:parse(Text("ws://a:7000"))).
+
+mqtt(_) ->
+    {ok, #{target := Target, classes := [#{program := Program}]}} =
+        whittle_load_scenario:parse(
+          iolist_to_binary(all("{target, \"mqtt://127.0.0.1\"}.", "{burst, 1}",
+                               "[connect, {login, \"c\"}, {subscribe, \"t\"}, {publish, \"t\","
+                               " \"x\"}, {publish, \"t\", \"x\", 2}]"))),
+    ?assertMatch(#{client := whittle_load_agent_mqtt, transport := tcp, port := 1883,
+                   keep_alive := 60_000_000_000, options := #{keep_alive := 60}}, Target),
+    T = 10 * ?SECOND,
+    ?assertEqual({{connect, T}, {step, <<"login">>, {login, [<<"c">>]}, T}, held,
+                  {step, <<"subscribe">>, {subscribe, [<<"t">>], 0}, T},
+                  {step, <<"publish">>, {publish, [<<"t">>], [<<"x">>], 0}, T},
+                  {step, <<"publish">>, {publish, [<<"t">>], [<<"x">>], 2}, T}, 'end'}, Program).
+
 thresholds(_) ->
     [?assertEqual({Text, {ok, Expected}}, {Text, threshold(Text)})
      || {Text, Expected} <-
@@ -104,7 +139,8 @@ wrong(_) ->
               "1:24: `users' is missing: write {users, ...}."},
              {"{tarjet, 1}.", "1:2: there is no `tarjet' here (did you mean target?): take one of "
               "seed, data, target, agents, arrivals, phases, users, thresholds, sources, "
-              "hibernate, timeout, buffer, domain, mechanism"},
+              "hibernate, timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, "
+              "options, modules"},
              {"{seed, 1}.\n{seed, 2}.", "2:1: `seed' stands here a second time"},
              {"{seed, 1}", "1:9: the term has no end: write a dot behind it"},
              {"{seed, 1}.\n {seed 1}.", "2:8: syntax error before: 1"},
@@ -117,7 +153,38 @@ wrong(_) ->
               "\"tcp://127.0.0.1:7000\""},
              {all("{target, \"gopher://a:70\"}.", "{burst, 1}", "[connect]"),
               "1:10: there is no protocol `gopher': take one of tcp, tls, xmpp, xmpps, "
-              "http, https"},
+              "http, https, ws, wss, mqtt, mqtts"},
+             {all("{target, \"mqqt://a\"}.", "{burst, 1}", "[connect]"),
+              "1:10: there is no protocol `mqqt' (did you mean mqtt?): take one of tcp, tls, xmpp, "
+              "xmpps, http, https, ws, wss, mqtt, mqtts"},
+             {all("{target, \"mqtt://a/topic\"}.", "{burst, 1}", "[connect]"),
+              "1:10: `mqtt://a/topic' is not the address of a server: write one such as "
+              "\"tcp://127.0.0.1:7000\""},
+             {all("{target, \"mqtt://a\"}.\n{keep_alive, \"100 ms\"}.", "{burst, 1}", "[connect]"),
+              "2:14: write whole seconds from \"1 s\" to \"65535 s\" here"},
+             {all("{target, \"tcp://a:1\"}. {keep_alive, \"1 s\"}.", "{burst, 1}", "[connect]"),
+              "1:24: `keep_alive' has a meaning for xmpp, ws, mqtt and a `client' only"},
+             {all("{target, \"ws://a\"}. {subprotocol, \"a,b\"}.", "{burst, 1}", "[connect]"),
+              "1:35: the name of a protocol has letters, digits and none of ( ) , / : ; < = > ? @ "
+              "[ \\ ] { }"},
+             {all("{target, \"mqtt://a\"}. {subprotocol, \"a\"}.", "{burst, 1}", "[connect]"),
+              "1:23: `subprotocol' has a meaning for ws only"},
+             {all("{target, \"mqtt://a\"}.", "{burst, 1}",
+                  "[connect, {login, \"a\"}, {subcribe, \"a\"}]"),
+              "3:42: there is no `subcribe' here (did you mean subscribe?): take one of connect, "
+              "wait, stay, repeat, forever, every, choose, as, disconnect, expect, login, publish, "
+              "subscribe, unsubscribe"},
+             {all("{target, \"mqtt://a\"}.", "{burst, 1}",
+                  "[connect, {publish, \"a\", \"b\", 3}]"),
+              "3:47: write a whole number from 0 to 2 here"},
+             {all("{target, \"mqtt://a\"}.", "{burst, 1}",
+                  "[connect, {forever, [{publish, \"a\", \"b\"}]}]"),
+              "3:27: nothing in this loop waits for a time or an answer, so it would take all of "
+              "the processor"},
+             {all("{target, \"ws://a/\"}.", "{burst, 1}", "[connect, {ask_binry, \"a\", \"b\"}]"),
+              "3:28: there is no `ask_binry' here (did you mean ask_binary?): take one of connect, "
+              "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, "
+              "expect, send, send_binary"},
              {all("{target, \"tcp://a:1\"}. {domain, \"x\"}.", "{burst, 1}", "[connect]"),
               "1:24: `domain' has a meaning for xmpp only"},
              {all("{target, \"tcp://a:1\"}.", "{hold, 1}", "[connect]"),
@@ -165,8 +232,8 @@ wrong(_) ->
              {binary_to_list(binary:copy(<<"%">>, 262_145)),
               "1:1: the file has 262145 bytes; a scenario has at most 262144"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{send, \"${x}\"}]"),
-              "3:25: there is no `${x}': take ${id}, ${random:N} or a column of the data file "
-              "(there is none)"},
+              "3:25: there is no `${x}': take ${id}, ${random:N}, ${sent} or a column of the data "
+              "file (there is none)"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{send, \"${x\"}]"),
               "3:25: the text has `${' without a `}'"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{as, \"x\", stay}]"),

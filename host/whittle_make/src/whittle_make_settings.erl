@@ -8,6 +8,7 @@
 -export_type([settings/0, error/0]).
 
 -type settings() :: #{flags := [string()], environment := [{string(), string()}],
+                      config => [{atom(), atom(), term()}],     % application, key, value
                       build => build()}.
 
 %% Options of the build. The path of the recording begins at the file of settings.
@@ -16,8 +17,8 @@
 -type error() :: {bad_settings, {file:filename(), unicode:chardata()}}
                | {unreadable, {settings, file:filename(), file:posix() | badarg}}.
 
-%% @doc Reads a file of settings: one map with the keys `flags' and `environment', perhaps `build',
-%% and any others.
+%% @doc Reads a file of settings: one map with the keys `flags' and `environment', perhaps `config'
+%% and `build', and any others.
 -spec read(file:filename()) -> {ok, settings()} | {error, error()}.
 read(File) ->
     case whittle_file:text(File) of
@@ -31,8 +32,15 @@ checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
     Wrong = [Flag || Flag <- Flags, not is_flag(Flag)]
         ++ [Pair || Pair <- Environment, not is_variable(Pair)],
     case Wrong of
-        [] -> with_build(File, maps:get(build, Map, none),
-                         #{flags => Flags, environment => Environment});
+        [] ->
+            case config(maps:get(config, Map, [])) of
+                {ok, Config} ->
+                    with_build(File, maps:get(build, Map, none),
+                               #{flags => Flags, environment => Environment, config => Config});
+                error ->
+                    {error, {bad_settings,
+                             {File, "config is not a list of {Application, [{Key, Value}]}"}}}
+            end;
         [First | _] ->
             {error, {bad_settings,
                      {File,
@@ -42,6 +50,19 @@ checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
 checked(File, {ok, _}) ->
     {error, {bad_settings, {File, "it must hold one map with the keys flags and environment"}}};
 checked(File, {error, Line}) -> {error, {bad_settings, {File, Line}}}.
+
+config(Config) ->
+    try [{Application, Key, Value} || {Application, Keys} <- Config, {Key, Value} <- Keys] of
+        Values ->
+            Names = [Name || {Application, Key, _} <- Values, Name <- [Application, Key]],
+            Pairs = [Pair || {_, Keys} <- Config, Pair <- Keys],
+            case lists:all(fun is_atom/1, Names) andalso length(Pairs) =:= length(Values)
+                andalso [Item || Item <- Config, not is_tuple(Item)] =:= [] of
+                true -> {ok, Values};
+                false -> error
+            end
+    catch error:_ -> error
+    end.
 
 with_build(_, none, Settings) -> {ok, Settings};
 with_build(File, #{evidence := Name, seen := Seen} = Build, Settings)
@@ -101,7 +122,10 @@ shake(_, Shake) -> {Shake, []}.
 %% @doc Adds the settings to a system, and a note to its ledger. They stand behind the emulator's
 %% flags of the program, so they win, and before `-extra', which ends the flags.
 -spec add(settings(), whittle_system:system()) -> whittle_system:system().
-add(#{flags := Flags, environment := Environment}, System) ->
+add(#{flags := Flags, environment := Environment} = Settings, System) ->
+    {Config, Absent} = lists:partition(fun({Name, _, _}) ->
+                                               whittle_system:app(Name, System) =/= error
+                                       end, maps:get(config, Settings, [])),
     #{bytes := Before} = File = maps:get(<<"vm.args">>, whittle_system:files(System),
                                          #{mode => 8#644, bytes => <<>>}),
     Line = whittle_vm_args:add(["\n", lists:join($\s, Flags), "\n"], Before),
@@ -109,11 +133,33 @@ add(#{flags := Flags, environment := Environment}, System) ->
                [] -> System;
                _ -> whittle_system:put_file(<<"vm.args">>, File#{bytes := Line}, System)
            end,
-    noted(Flags ++ [[Name, $=, Value] || {Name, Value} <- Environment],
-          lists:foldl(fun({Name, Value}, Each) ->
-                              whittle_system:put_env(list_to_binary(Name),
-                                                     {default, list_to_binary(Value)}, Each)
-                      end, With, Environment)).
+    noted(Flags ++ [[Name, $=, Value] || {Name, Value} <- Environment]
+              ++ [io_lib:format("~ts:~ts=~0tP", [Name, Key, Value, 8])
+                  || {Name, Key, Value} <- Config],
+          without(Absent,
+                  configured(Config,
+                             lists:foldl(fun({Name, Value}, Each) ->
+                                                 whittle_system:put_env(
+                                                   list_to_binary(Name),
+                                                   {default, list_to_binary(Value)}, Each)
+                                         end, With, Environment)))).
+
+%% The keys replace those of the `.app' file, so the program needs no parser of terms for them. A
+%% sys.config or vm.args of the program wins over both.
+configured(Config, System) ->
+    lists:foldl(
+      fun({Name, Key, Value}, Each) ->
+              {ok, #{spec := {application, Name, Keys}} = App} = whittle_system:app(Name, Each),
+              Env = lists:keystore(Key, 1, proplists:get_value(env, Keys, []), {Key, Value}),
+              Spec = {application, Name, lists:keystore(env, 1, Keys, {env, Env})},
+              whittle_system:put_app(App#{spec := Spec}, Each)
+      end, System, Config).
+
+without(Absent, System) ->
+    lists:foldl(fun(Name, Each) ->
+                        whittle_system:note(["--settings has keys of ", atom_to_list(Name),
+                                             ", which the program does not contain"], Each)
+                end, System, lists:usort([Name || {Name, _, _} <- Absent])).
 
 noted([], System) -> System;
 noted(Words, System) ->

@@ -4,10 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([added/1, behind_the_programs_own/1, before_extra/1, no_flags/1, build_options/1,
+-export([added/1, keys/1, behind_the_programs_own/1, before_extra/1, no_flags/1, build_options/1,
          bad_files/1]).
 
-all() -> [added, behind_the_programs_own, before_extra, no_flags, build_options, bad_files].
+all() -> [added, keys, behind_the_programs_own, before_extra, no_flags, build_options, bad_files].
 
 added(Config) ->
     {ok, Settings} = read("#{flags => [\"+P\", \"2048\"], other => 1,\n"
@@ -16,6 +16,20 @@ added(Config) ->
     ?assertMatch(#{<<"vm.args">> := #{bytes := <<"\n+P 2048\n">>, mode := 8#644}},
                  whittle_system:files(System)),
     ?assertEqual(#{<<"ERL_FULLSWEEP_AFTER">> => {default, <<"0">>}}, whittle_system:env(System)).
+
+%% A key of an application replaces that of its .app file. A note names an application that the
+%% program does not contain.
+keys(Config) ->
+    {ok, Settings} = read("#{flags => [], environment => [],\n"
+                          "  config => [{hello, [{workers, 4}, {names, [\"a b\"]}]},\n"
+                          "             {other, [{key, 1}]}]}.\n", Config),
+    App = #{name => hello, vsn => "1", modules => #{}, files => #{}, origin => #{kind => input},
+            spec => {application, hello, [{vsn, "1"}, {env, [{workers, 2}, {port, 7}]}]}},
+    System = whittle_make_settings:add(Settings, whittle_system:put_app(App, system())),
+    {ok, #{spec := {application, hello, Keys}}} = whittle_system:app(hello, System),
+    ?assertEqual([{names, ["a b"]}, {port, 7}, {workers, 4}],
+                 lists:sort(proplists:get_value(env, Keys))),
+    ?assertEqual(error, whittle_system:app(other, System)).
 
 %% The last flag wins.
 behind_the_programs_own(Config) ->
@@ -76,6 +90,11 @@ bad_files(Config) ->
                  "#{flags => [], environment => [{\"RELEASE_COOKIE\", \"x\"}]}.",
                  "#{flags => [], environment => [{\"ERLANG_COOKIE\", \"x\"}]}.",
                  "#{flags => [], environment => [{\"ERL_A=B\", \"x\"}]}.",
+                 "#{flags => [], environment => [], config => only}.",
+                 "#{flags => [], environment => [], config => [only]}.",
+                 "#{flags => [], environment => [], config => [{hello, only}]}.",
+                 "#{flags => [], environment => [], config => [{hello, [{\"k\", 1}]}]}.",
+                 "#{flags => [], environment => [], config => [{hello, [k]}]}.",
                  "#{flags => [], environment => [], build => only}.",
                  "#{flags => [], environment => [], build => #{seen => only}}.",
                  "#{flags => [], environment => [], build => #{evidence => \"\", seen => only}}.",

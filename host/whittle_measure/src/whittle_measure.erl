@@ -74,6 +74,8 @@ report(Dir) ->
                                     {error, Line} -> {[], [["the page has no charts: ", Line]]}
                                 end,
             Page = filename:join(Dir, "page.html"),
+            %% The page replaces a link; it is not written to where the link points.
+            _ = [file:delete(Page) || {ok, _} <- [file:read_link_all(Page)]],
             case file:write_file(Page, whittle_measure_page:html(Report, Drawings)) of
                 ok -> {ok, Report#{page => Page, notes => Notes}};
                 {error, Reason} -> {error, {file, Page, Reason}}

@@ -6,7 +6,7 @@
 %% accesses. `/proc/PID/pagemap' then tells which pages of the stack are resident.
 -module(whittle_measure_kernel).
 
--export([read/1, parse/4]).
+-export([read/1, parse/4, pointers/1]).
 
 -export_type([memory/0, group/0, sizes/0]).
 
@@ -40,7 +40,7 @@ read(Pid) ->
         {ok, #{program := Program, emulated := Emulated, mappings := Mappings}} ->
             Pointers = case Emulated of
                            true -> first_stack(Mappings);
-                           false -> pointers(Dir)
+                           false -> pointers(threads(Dir))
                        end,
             {ok, account(Mappings, Program, Pointers,
                          fun(From, To) -> present(Dir, From, To) end)};
@@ -56,11 +56,16 @@ first_stack([#{access := <<"---", _/binary>>, from := Guard, to := From},
 first_stack([_ | Mappings]) -> first_stack(Mappings);
 first_stack([]) -> [].
 
-%% The stack pointer is the number before the last one. A thread that runs has none.
-pointers(Dir) ->
+threads(Dir) ->
+    [Text || File <- filelib:wildcard(filename:join([Dir, "task", "*", "syscall"])),
+             {ok, Text} <- [file:read_file(File)]].
+
+%% @doc Returns the stack pointers of threads from the texts of their `/proc/PID/task/TID/syscall'.
+%% It is the number before the last one. A thread that runs has none.
+-spec pointers([binary()]) -> [non_neg_integer()].
+pointers(Threads) ->
     [binary_to_integer(Pointer, 16)
-     || File <- filelib:wildcard(filename:join([Dir, "task", "*", "syscall"])),
-        {ok, Text} <- [file:read_file(File)],
+     || Text <- Threads,
         [_, <<"0x", Pointer/binary>> | _]
             <- [lists:reverse(binary:split(Text, [<<" ">>, <<"\n">>], [global, trim_all]))]].
 

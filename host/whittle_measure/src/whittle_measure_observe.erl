@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, patience/1, format_error/1, last/1]).
+-export([run/2, record/2, patience/1, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -52,6 +52,24 @@
 %% @doc Returns the milliseconds until a program must be ready, for a run of so many milliseconds.
 -spec patience(pos_integer()) -> pos_integer().
 patience(Duration) -> max(?PATIENCE_MS, Duration).
+
+%% @doc Runs a program like {@link run/2}, and records the functions that its VMs call. The
+%% recording is `empty' if it has no function of the program itself. The error is `directory' if the
+%% directory of the recorder cannot be written.
+-spec record(subject(), settings()) ->
+          {ok, whittle_measure_response:outcome(), {ok, binary()} | empty}
+        | {error, {run, error()} | {directory, file:filename(), file:posix() | badarg}}.
+record(#{environment := Environment} = Subject, Settings) ->
+    case whittle_recording:start() of
+        {ok, Dir} ->
+            Recorded = Subject#{environment := whittle_recording:environment(Dir) ++ Environment},
+            try run(Recorded, Settings) of
+                {ok, Outcome} -> {ok, Outcome, whittle_recording:bytes(Dir)};
+                {error, Reason} -> {error, {run, Reason}}
+            after whittle_recording:remove(Dir)
+            end;
+        {error, {Dir, Reason}} -> {error, {directory, Dir, Reason}}
+    end.
 
 %% @doc Runs a program until it ends or until its time is over, and then ends it. The error is
 %% `not_ready' if the program neither ended nor printed its line in time, `too_fast' if it prints

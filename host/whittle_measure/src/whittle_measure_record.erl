@@ -42,25 +42,14 @@ whole(Build, #{base := Base}, Dir, Tell) ->
     end.
 
 recorded(Subject, #{name := Name} = Program, #{duration := Duration}) ->
-    case whittle_recording:start() of
-        {ok, Recorder} ->
-            try whittle_measure_observe:run(with_recorder(Recorder, Subject),
-                                            settings(Program, Duration)) of
-                {ok, _} ->
-                    case whittle_recording:bytes(Recorder) of
-                        {ok, _} = Ok -> Ok;
-                        empty -> {error, {recording, Name, "it has no function of the program"}}
-                    end;
-                {error, Reason} ->
-                    {error, {recording, Name, whittle_measure_observe:format_error(Reason)}}
-            after whittle_recording:remove(Recorder)
-            end;
-        {error, {Place, Reason}} ->
-            {error, {recording, Name, [Place, ": ", file:format_error(Reason)]}}
+    case whittle_measure_observe:record(Subject, settings(Program, Duration)) of
+        {ok, _, {ok, _} = Ok} -> Ok;
+        {ok, _, empty} -> {error, {recording, Name, "it has no function of the program"}};
+        {error, {run, Reason}} ->
+            {error, {recording, Name, whittle_measure_observe:format_error(Reason)}};
+        {error, {directory, Dir, Reason}} ->
+            {error, {recording, Name, [Dir, ": ", file:format_error(Reason)]}}
     end.
-
-with_recorder(Recorder, #{environment := Environment} = Subject) ->
-    Subject#{environment := Environment ++ whittle_recording:environment(Recorder)}.
 
 %% Nothing measures this run, so it needs no readings of the memory.
 settings(Program, Duration) ->

@@ -8,8 +8,9 @@
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
 -export([interval/3, interval_of_difference/3, ratio_of_logs/2]).
 -export([t_test/1, welch_test/2, t_quantile/2, detectable/2, holm/1]).
+-export([slope/1]).
 
--export_type([interval/0, test/0]).
+-export_type([interval/0, test/0, slope/0]).
 
 %% The ends of an interval with a confidence of 95 %.
 -type interval() :: {float(), float()}.
@@ -18,6 +19,11 @@
 -type test() :: #{mean := float(),
                   error := float(),             % the standard error of the mean
                   p := float()}.                % two-sided
+
+%% The line Y = at_zero + slope * X that fits points best.
+-type slope() :: #{slope := float(), at_zero := float(),
+                   error := float(),            % the standard error of the slope
+                   interval := interval()}.     % of the slope
 
 -define(CONFIDENCE, 0.95).
 %% With 2,000 resamples, the ends of an interval move by less than 2 % of its width from one seed
@@ -131,6 +137,22 @@ interval_of_difference(One, Other, Seed) ->
                                {B - A, State}
                        end, rand:seed_s(exsss, Seed), lists:seq(1, ?RESAMPLES)),
     ends(Resampled).
+
+%% @doc Fits a line to points by least squares. The interval of the slope supposes that the points
+%% differ from the line independently of each other. Three points at least, with two different X.
+-spec slope([{X :: number(), Y :: number()}, ...]) -> slope().
+slope([_, _, _ | _] = Points) ->
+    {Xs, Ys} = lists:unzip(Points),
+    MeanX = mean(Xs),
+    MeanY = mean(Ys),
+    Square = lists:sum([(X - MeanX) * (X - MeanX) || X <- Xs]),
+    Slope = lists:sum([(X - MeanX) * (Y - MeanY) || {X, Y} <- Points]) / Square,
+    Freedom = length(Points) - 2,
+    AtZero = MeanY - Slope * MeanX,
+    Rest = lists:sum([math:pow(Y - AtZero - Slope * X, 2) || {X, Y} <- Points]),
+    Error = math:sqrt(Rest / Freedom / Square),
+    Half = t_quantile((1 - ?CONFIDENCE) / 2, Freedom) * Error,
+    #{slope => Slope, at_zero => AtZero, error => Error, interval => {Slope - Half, Slope + Half}}.
 
 %% @doc Returns the value that Student's t with some degrees of freedom exceeds with the given
 %% probability.

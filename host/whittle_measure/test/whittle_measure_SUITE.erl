@@ -309,6 +309,13 @@ page(Config) ->
                  binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
+    %% A new page replaces a link, and leaves alone the file to which it points.
+    Other = filename:join(Dir, "other"),
+    ok = file:rename(Page, Other),
+    ok = file:make_symlink("other", Page),
+    {ok, _} = whittle_measure:report(Dir),
+    ?assertMatch({error, einval}, file:read_link(Page)),
+    ?assertEqual({ok, Html}, file:read_file(Other)),
     ?assertMatch([{[_ | _], []}], whittle_measure:tables(Report)),
     ?assertMatch([_], binary:matches(Html, <<"<h2>number of p</h2>">>)),
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),

@@ -6,10 +6,11 @@
 
 -export([all/0]).
 -export([quantiles/1, t_tests/1, welch_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1,
-         power/1, same_values/1]).
+         power/1, same_values/1, slopes/1, exact_slope/1]).
 
 all() ->
-    [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, power, same_values].
+    [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, power, same_values,
+     slopes, exact_slope].
 
 quantiles(_) ->
     Sets = sets(),
@@ -48,6 +49,26 @@ t_quantiles(_) ->
     close(Ours, scipy("[scipy.stats.t.isf(a, f) for a, f in data]", Points), 1.0e-8),
     [close(whittle_measure_statistics:t_quantile(Above, 1), 1 / math:tan(Above * math:pi()))
      || [Above, 1] <- Points].
+
+slopes(_) ->
+    Sets = [Set || [_, _, _ | _] = Set <- sets()],
+    Points = [lists:zip(lists:seq(1, length(Set)), Set) || Set <- Sets],
+    Ours = [begin
+                #{slope := Slope, at_zero := AtZero, error := Error, interval := {Low, High}} =
+                    whittle_measure_statistics:slope(Set),
+                [Slope, AtZero, Error, Low, High]
+            end || Set <- Points],
+    %% The quantile of t is SciPy's, which has an error of some 1.0e-9.
+    close(lists:append(Ours),
+          lists:append(
+            scipy("[(lambda r, h: [r.slope, r.intercept, r.stderr, r.slope - h * r.stderr, "
+                  "r.slope + h * r.stderr])(scipy.stats.linregress(range(1, len(s) + 1), s), "
+                  "scipy.stats.t.isf(.025, len(s) - 2)) for s in data]", Sets)), 1.0e-7).
+
+exact_slope(_) ->
+    #{slope := Slope, at_zero := AtZero, error := Error} =
+        whittle_measure_statistics:slope([{0, 3}, {1, 5}, {10, 23}]),
+    close([Slope, AtZero, Error], [2.0, 3.0, 0.0], 1.0e-9).
 
 %% SciPy 1.10 has no correction of Holm, so the test states it in another form: the largest of the
 %% corrected values up to each rank.

@@ -4,7 +4,7 @@
 %% program with many settings, and recommends some of them. docs/tune.md describes both.
 -module(whittle_tune).
 
--export([explain/2, explain_node/1]).
+-export([explain/2, explain_node/1, explain_serial/2]).
 -export([rows/1, tops/1, changes/1, json/1, unexplained/1]).
 -export([tune/2, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
@@ -30,6 +30,7 @@
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
           blocks => pos_integer(),              % see whittle_tune_search:options()
+          'try' => [whittle_tune_settings:tried()],   % keys of applications, and their values
           record => boolean(),                  % record the functions that the workload calls, for
                                                 % `--seen only'; default: false
           tell => fun((whittle_make:event() | event()) -> term())}.
@@ -42,7 +43,7 @@
 
 -type reason() :: whittle_tune_search:error() | whittle_measure:reason()
                 | whittle_tune_subject:error() | whittle_tune_program:error()
-                | whittle_tune_node:error().
+                | whittle_tune_node:error() | {serial, whittle_tune_serial:error()}.
 
 %% The seconds for which a program runs before its account is taken, and the longest workload.
 -define(SECONDS, 10).
@@ -74,6 +75,17 @@ run_options(Options) ->
 %% @doc Explains the memory of a running node.
 -spec explain_node(string()) -> {ok, account()} | {error, reason()}.
 explain_node(Name) -> whittle_tune_node:account(Name).
+
+%% @doc Explains the memory of a program that contains the application whittle_console, over its
+%% serial console. The line is `DEVICE', `DEVICE:RATE' (default: 115200 bits per second),
+%% `tcp:HOST:PORT' or `unix:PATH'.
+-spec explain_serial(string(), fun((whittle_tune_serial:event()) -> term())) ->
+          {ok, account()} | {error, reason()}.
+explain_serial(Line, Tell) ->
+    case whittle_tune_serial:account(Line, Tell) of
+        {ok, _} = Ok -> Ok;
+        {error, Reason} -> {error, {serial, Reason}}
+    end.
 
 %% The defaults of a search.
 -define(TIME, 600).
@@ -146,7 +158,7 @@ longest(#{workload := _} = Options) ->
 longest(_) -> #{}.
 
 search(Dir, Options) ->
-    (maps:with([blocks], Options))
+    (maps:with([blocks, 'try'], Options))
     #{dir => Dir, ram => maps:get(ram, Options, none),
       slowdown => maps:get(slowdown, Options, ?SLOWDOWN), seconds => maps:get(time, Options, ?TIME),
       run => run_options(maps:merge(longest(Options), Options)),
@@ -262,6 +274,7 @@ format_error({no_kernel, Name}) ->
     ["the file smaps of ", Name, " cannot be read: run `whittle' as the node's user"];
 format_error({bad_name, Name}) ->
     ["`", Name, "' is not the name of a node: use letters, digits, _ and -; @HOST may follow"];
+format_error({serial, Reason}) -> whittle_tune_serial:format_error(Reason);
 format_error({bad_cookie, _, _} = Error) -> whittle_tune_cookie:format_error(Error);
 format_error(no_cookie) -> whittle_tune_cookie:format_error(no_cookie);
 format_error({file, File, enospc}) ->
@@ -284,6 +297,6 @@ details(_) -> [].
 %% @doc Returns the name of an error, for programs (docs/json.md).
 -spec code(reason()) -> atom().
 code({make, Reason}) -> whittle_make:code(Reason);
-code({run, Reason}) -> element(1, Reason);
+code({Tag, Reason}) when Tag =:= run; Tag =:= serial -> element(1, Reason);
 code(Reason) when is_atom(Reason) -> Reason;
 code(Reason) -> element(1, Reason).

@@ -5,16 +5,16 @@
 %% @hidden
 -module(whittle_tune_candidate).
 
--export([own/0, references/1, moves/2, combined/3, extremes/1, neighbours/2]).
+-export([own/0, references/1, moves/2, tried/1, combined/3, extremes/1, neighbours/2]).
 
 -export_type([candidate/0]).
 
--type candidate() :: #{name := atom(), values := whittle_tune_settings:values()}.
+%% A move also has the keys `group' and `always' of priv/moves.config, if it has them there.
+-type candidate() :: #{name := atom(), values := whittle_tune_settings:values(),
+                       group => atom(), always => [atom()]}.
 
-%% The moves of which a combination takes one at most: each changes how the VM gets its memory.
--define(ALLOCATION, [small_carriers, fitted_carriers, one_instance, one_small, min]).
-%% The moves of which a combination takes one at most: each changes when old data is collected.
--define(COLLECTION, [fullsweep_0, fullsweep_10]).
+%% The choices that become combinations, before those with equal values are left out.
+-define(CHOICES, 100).
 
 %% @doc Returns the candidate that changes nothing: the baseline.
 -spec own() -> candidate().
@@ -33,26 +33,34 @@ real(Name, default, Settings) ->
     whittle_tune_settings:default(Setting);
 real(_, Value, _) -> Value.
 
-%% @doc Returns the candidates that change one thing each. The account gives the sizes of tables and
-%% carriers.
+%% @doc Returns the candidates that change one thing each (priv/moves.config). The account gives the
+%% sizes of tables and carriers, and the bytes of binaries. A move that the account says nothing
+%% about is not among them.
 -spec moves(whittle_measure_account:account(), [whittle_tune_settings:setting()]) -> [candidate()].
 moves(#{vm := Vm}, Settings) ->
-    [#{name => tables, values => tables(Vm, Settings)},
-     #{name => dirty_threads, values => #{dirty_cpu_schedulers => 1, dirty_io_schedulers => 1}},
-     #{name => one_scheduler, values => #{schedulers => 1, dirty_cpu_schedulers => 1,
-                                          dirty_io_schedulers => 1}},
-     #{name => small_carriers, values => #{carrier_least => 32, carrier_most => 256,
-                                           carrier_main => 16}},
-     #{name => fitted_carriers, values => fitted(Vm, Settings)},
-     #{name => one_instance, values => #{instances => false}},
-     #{name => one_small, values => #{instances => false, carrier_least => 32,
-                                      carrier_most => 256, carrier_main => 16,
-                                      carrier_cache => 0}},
-     #{name => min, values => #{allocators => min}},
-     #{name => small_types, values => #{small_types => malloc}},
-     #{name => fullsweep_0, values => #{fullsweep => 0}},
-     #{name => fullsweep_10, values => #{fullsweep => 10}},
-     #{name => small_heaps, values => #{heap => 128, binary_heap => 4181}}].
+    {ok, Moves} = file:consult(filename:join(code:priv_dir(whittle_tune), "moves.config")),
+    [Move#{values := Values} || #{values := Given} = Move <- Moves,
+                                #{} = Values <- [given(Given, Vm, Settings)]].
+
+%% @doc Returns a move for each value of the keys that the user wants to try.
+-spec tried([whittle_tune_settings:setting()]) -> [candidate()].
+tried(Settings) ->
+    [#{name => list_to_atom(lists:concat([Name, "=", Value])), group => Name,
+       values => #{Name => Value}}
+     || #{name := Name, application := _, values := Values} <- Settings, Value <- Values].
+
+given(tables, Vm, Settings) -> tables(Vm, Settings);
+given(carriers, Vm, Settings) -> fitted(Vm, Settings);
+given(binaries, Vm, Settings) -> binaries(Vm, Settings);
+given(Values, _, _) -> Values.
+
+%% The limit is in words; the smaller words give the larger limit. The account is of one moment, and
+%% another run may have more binaries.
+binaries(#{allocators := #{<<"binary_alloc">> := #{most_blocks := Most, carriers := Carriers}}},
+         Settings) when Carriers > 0 ->
+    {ok, Setting} = whittle_tune_settings:find(binary_heap, Settings),
+    #{binary_heap => whittle_tune_settings:fitted(power(Most div 4, 46422), Setting)};
+binaries(_, _) -> none.
 
 %% The structure of a process takes more than this in each VM with 64 bits that we looked at (OTP 25
 %% and 29), and so does that of a port.
@@ -104,13 +112,12 @@ fitted(#{allocators := Allocators}, Settings) ->
 %% largest number of combinations. Their names begin with `Prefix'.
 -spec combined(string(), [candidate()], pos_integer()) -> [candidate()].
 combined(Prefix, Useful, Count) ->
-    Free = [Move || #{name := Name} = Move <- Useful,
-                    not lists:member(Name, ?ALLOCATION ++ ?COLLECTION)],
-    Allocations = of_names(?ALLOCATION, Useful),
-    Collections = of_names(?COLLECTION, Useful),
-    Sets = [Free ++ Allocation ++ Collection
-            || Collection <- alternatives(Collections), Allocation <- alternatives(Allocations)]
-        ++ [(Free -- [Without]) ++ lists:sublist(Allocations, 1) ++ lists:sublist(Collections, 1)
+    Free = [Move || Move <- Useful, not is_map_key(group, Move)],
+    Inner = [binaries, collection, allocation],
+    Names = lists:usort([Group || #{group := Group} <- Useful]) -- Inner,
+    Groups = [[Move || #{group := Of} = Move <- Useful, Of =:= Group] || Group <- Names ++ Inner],
+    Sets = [Free ++ Chosen || Chosen <- chosen(Groups)]
+        ++ [(Free -- [Without]) ++ lists:append([lists:sublist(Group, 1) || Group <- Groups])
             || Without <- lists:reverse(Free)],
     Different = lists:foldl(fun(Set, Before) ->
                                     Values = joined(Set),
@@ -122,7 +129,12 @@ combined(Prefix, Useful, Count) ->
     [#{name => list_to_atom(Prefix ++ integer_to_list(Number)), values => Values}
      || {Number, Values} <- lists:enumerate(lists:sublist(Different, Count))].
 
-of_names(Names, Useful) -> [Move || #{name := Name} = Move <- Useful, lists:member(Name, Names)].
+%% At most one move of each group. The last group varies first. The count is bounded, because many
+%% groups have more choices than a search has runs.
+chosen([]) -> [[]];
+chosen([Moves | Groups]) ->
+    Rest = chosen(Groups),
+    lists:sublist([One ++ Others || One <- alternatives(Moves), Others <- Rest], ?CHOICES).
 
 %% Each one alone, and none.
 alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].
@@ -130,17 +142,15 @@ alternatives(Moves) -> [[Move] || Move <- Moves] ++ [[]].
 joined(Moves) -> lists:foldl(fun(#{values := Values}, Before) -> maps:merge(Before, Values) end,
                              #{}, Moves).
 
-%% @doc Joins the moves that save memory in most programs, with each of the three smallest ways to
-%% get memory. On a noisy machine a move alone may seem to be useless or slow, so these race in any
-%% case.
+%% @doc Joins the moves that save memory in most programs, in the ways that priv/moves.config names.
+%% On a noisy machine a move alone may seem to be useless or slow, so these race in any case.
 -spec extremes([candidate()]) -> [candidate()].
 extremes(Moves) ->
+    Names = lists:usort(lists:append([Always || #{always := Always} <- Moves])),
     [#{name => Name,
-       values => joined([Move || #{name := Of} = Move <- Moves, lists:member(Of, Names)])}
-     || {Name, Names} <- [{all_min, [tables, one_scheduler, small_heaps, min]},
-                          {all_small, [tables, one_scheduler, small_heaps, one_small]},
-                          {all_least, [tables, one_scheduler, small_heaps, one_small,
-                                       small_types]}]].
+       values => joined([Move || #{always := Always} = Move <- Moves,
+                                 lists:member(Name, Always)])}
+     || Name <- Names].
 
 %% @doc Returns variants of a candidate whose numbers are half or twice as large, within the ranges.
 %% Tables are left alone: a smaller one might be full on another day.

@@ -31,37 +31,27 @@
           {ok, whittle_measure_response:outcome()} | {error, error()}.
 run(Subject, Options) -> run(Subject, Options, fun(_) -> #{} end).
 
-run(Subject, #{seconds := Seconds} = Options, Look) ->
-    Settings = maps:merge(maps:with([workload, ready], Options),
-                          #{duration => 1000 * Seconds, patience => patience(Seconds),
-                            interval => ?INTERVAL, last => Look}),
-    case whittle_measure_observe:run(Subject, Settings) of
+run(Subject, Options, Look) ->
+    case whittle_measure_observe:run(Subject, settings(Options, Look)) of
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, {run, Reason}}
     end.
+
+settings(#{seconds := Seconds} = Options, Look) ->
+    maps:merge(maps:with([workload, ready], Options),
+               #{duration => 1000 * Seconds, patience => patience(Seconds),
+                 interval => ?INTERVAL, last => Look}).
 
 patience(Seconds) -> whittle_measure_observe:patience(1000 * Seconds).
 
 %% @doc Runs the program once and returns a recording of the functions that it calls.
 -spec record(whittle_measure_observe:subject(), options()) -> {ok, binary()} | {error, error()}.
-record(#{environment := Environment} = Subject, Options) ->
-    case whittle_recording:start() of
-        {ok, Dir} ->
-            try
-                Recorded = Subject#{environment := whittle_recording:environment(Dir)
-                                        ++ Environment},
-                case run(Recorded, Options, fun ends/1) of
-                    {ok, #{end_of_vm := timeout}} -> {error, {slow_end, ?END_MS}};
-                    {ok, _} ->
-                        case whittle_recording:bytes(Dir) of
-                            {ok, _} = Ok -> Ok;
-                            empty -> {error, no_recording}
-                        end;
-                    {error, _} = Error -> Error
-                end
-            after whittle_recording:remove(Dir)
-            end;
-        {error, {Dir, Reason}} -> {error, {directory, Dir, Reason}}
+record(Subject, Options) ->
+    case whittle_measure_observe:record(Subject, settings(Options, fun ends/1)) of
+        {ok, #{end_of_vm := timeout}, _} -> {error, {slow_end, ?END_MS}};
+        {ok, _, {ok, _} = Ok} -> Ok;
+        {ok, _, empty} -> {error, no_recording};
+        {error, _} = Error -> Error
     end.
 
 %% The VM writes the last part of its recording when it ends in order.

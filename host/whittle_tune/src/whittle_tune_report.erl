@@ -120,7 +120,17 @@ text(Path, #{best := Best, settings := Settings} = Found) ->
             "%% To use them: whittle build --settings FILE, or write the flags into vm.args.\n",
             io_lib:format("~tp.~n", [(maps:with([build], Found))
                                      #{flags => Flags, environment => Variables,
+                                       config => config(Values, Settings),
                                        settings => Values}])]).
+
+%% As a file sys.config has it.
+config(Values, Settings) ->
+    [{list_to_atom(Application), [{list_to_atom(Key), term(Text)}]}
+     || {Application, Key, Text} <- whittle_tune_settings:config(Values, Settings)].
+
+term(Text) ->
+    {ok, [Term]} = whittle_term:parse(list_to_binary([Text, ".\n"])),
+    Term.
 
 %% @doc Returns what a search found as data (docs/json.md).
 -spec json(whittle_tune_search:found()) -> whittle_json:json().
@@ -131,6 +141,9 @@ json(#{best := Best, holds := Holds, detectable := Detectable, validation := Val
     #{recommended => Best, holds => Holds, detectable => Detectable,
       flags => [binary(Flag) || Flag <- Flags],
       environment => maps:from_list([{binary(Name), binary(Value)} || {Name, Value} <- Variables]),
+      config => [#{application => binary(Application), key => binary(Key), value => binary(Text)}
+                 || {Application, Key, Text}
+                        <- whittle_tune_settings:config(values(Best, Found), Settings)],
       validation => [summary(whittle_tune_race:summary(Name, Validation)) || Name <- Validated],
       front => [summary(Summary)
                 || Summary <- whittle_tune_race:front([Name || #{name := Name} <- Candidates],

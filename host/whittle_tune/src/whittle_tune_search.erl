@@ -8,7 +8,7 @@
 %% @hidden
 -module(whittle_tune_search).
 
--export([run/3]).
+-export([run/3, fits/2]).
 
 -export_type([options/0, found/0, event/0, error/0]).
 
@@ -17,6 +17,7 @@
           ram := pos_integer() | none,          % bytes
           slowdown := float(),
           seconds := pos_integer(),             % for the whole search
+          'try' => [whittle_tune_settings:tried()],   % keys of applications
           blocks => pos_integer(),              % the most of each part; default: 10
           seed => integer(),
           run := whittle_tune_program:options(),
@@ -78,7 +79,9 @@ run(Path, Subject, #{run := RunOptions, seconds := Seconds} = Options) ->
        fun({#{vm := #{otp := Otp}} = Account, Outcome}) ->
                whittle_work:steps(
                  [fun(_) -> whittle_tune_settings:read(release(Otp)) end,
-                  fun(Settings) ->
+                  fun(Known) ->
+                          Settings = Known
+                              ++ whittle_tune_settings:tried(maps:get('try', Options, [])),
                           Each = took(Outcome),
                           Least = ceil(?LEAST_RUNS * Each),
                           case Seconds < Least of
@@ -133,7 +136,12 @@ first(Subject, RunOptions) ->
         {error, _} = Error -> Error
     end.
 
-%% No setting makes the VM's files, its code, the atoms and the literals smaller.
+%% @doc Checks the first run. The work must be long enough to compare; and no setting makes the VM's
+%% files, its code, the atoms and the literals smaller than `ram'.
+-spec fits({whittle_measure_account:account(), whittle_measure_response:outcome()},
+           #{ram := pos_integer() | none, atom() => term()}) ->
+          {ok, {whittle_measure_account:account(), whittle_measure_response:outcome()}}
+        | {error, error()}.
 fits({Account, Outcome} = First, #{ram := Ram}) ->
     Fixed = whittle_measure_account:fixed(Account),
     Time = case work(Outcome) of
@@ -155,7 +163,8 @@ work(_) -> none.
 %% Internal functions: the parts of the search
 
 search(Account, Seconds, #{settings := Settings, blocks := Blocks} = State0) ->
-    Moves = whittle_tune_candidate:moves(Account, Settings),
+    Moves = whittle_tune_candidate:moves(Account, Settings)
+        ++ whittle_tune_candidate:tried(Settings),
     References = whittle_tune_candidate:references(Settings),
     Own = whittle_tune_candidate:own(),
     Validation = Seconds * ?VALIDATION,
@@ -327,5 +336,7 @@ variable(_) -> "ERL_ZFLAGS".
 with_settings(Values, #{subject := #{environment := Environment} = Subject,
                         settings := Settings, variable := Variable}) ->
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
-    Words = lists:join($\s, [whittle_environment:value(Variable, "") | Flags]),
+    Config = [["-", Application, " ", Key, " ", Text]
+               || {Application, Key, Text} <- whittle_tune_settings:config(Values, Settings)],
+    Words = lists:join($\s, [whittle_environment:value(Variable, "") | Flags ++ Config]),
     Subject#{environment := [{Variable, lists:flatten(Words)} | Variables] ++ Environment}.

@@ -5,9 +5,10 @@
 %% @hidden
 -module(whittle_tune_settings).
 
--export([read/1, releases/0, find/2, command/2, default/1, fitted/2, format_value/1]).
+-export([read/1, releases/0, tried/1, find/2, command/2, config/2, default/1, fitted/2,
+         format_value/1]).
 
--export_type([setting/0, value/0, values/0, error/0]).
+-export_type([setting/0, value/0, values/0, tried/0, error/0]).
 
 -type value() :: integer() | atom().
 
@@ -19,6 +20,7 @@
         #{name := atom(),
           flags => [string()] | #{atom() => [string()]},
           environment => string(),
+          application => {string(), string()},  % a key of an application: from tried/1
           values := {integer(), integer()} | [atom()],
           unit => string(),
           default := value(),
@@ -27,6 +29,9 @@
           probe := string(),
           shows := value | {times, pos_integer()} | other | more,
           beside => [string()]}.
+
+%% A key of an application's environment with values to try, as the text of terms without blanks.
+-type tried() :: {Application :: string(), Key :: string(), Values :: [string(), ...]}.
 
 -type error() :: {no_settings, string()}.
 
@@ -50,6 +55,15 @@ read(Otp) ->
             {ok, Settings}
     end.
 
+%% @doc Returns the settings for keys that the user wants to try. Values are atoms with their text.
+-spec tried([tried()]) -> [setting()].
+tried(Tried) ->
+    [#{name => list_to_atom(Application ++ " " ++ Key), application => {Application, Key},
+       values => [list_to_atom(Value) || Value <- Values], default => none,
+       effect => "a key of the application " ++ Application, risk => "as the program documents it",
+       probe => "none", shows => other}
+     || {Application, Key, Values} <- Tried].
+
 %% @doc Finds a setting by name.
 -spec find(atom(), [setting()]) -> {ok, setting()} | error.
 find(Name, Settings) ->
@@ -65,6 +79,13 @@ command(Values, Settings) ->
                                   #{Name := Value} <- [Values]],
     {lists:append([flags(Flags, Value) || {#{flags := Flags}, Value} <- Chosen]),
      [{Variable, format_value(Value)} || {#{environment := Variable}, Value} <- Chosen]}.
+
+%% @doc Returns the chosen values of applications: application, key and the text of the value.
+-spec config(values(), [setting()]) -> [{string(), string(), string()}].
+config(Values, Settings) ->
+    [{Application, Key, format_value(Value)}
+     || #{name := Name, application := {Application, Key}} <- Settings,
+        #{Name := Value} <- [Values]].
 
 flags(Flags, Value) when is_map(Flags) -> maps:get(Value, Flags);
 flags(Words, Value) ->

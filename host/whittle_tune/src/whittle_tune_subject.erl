@@ -64,6 +64,8 @@ built(Path, Options, Fun) ->
 %% this machine, such as a script, needs none: the program that it starts may do so itself.
 emulator(Path) ->
     case {identity(Path), identity("/proc/self/exe")} of
+        %% The kernel of x86-64 (62) also runs programs for i386 (3).
+        {<<1, 1, 3, 0>>, <<2, 1, 62, 0>>} -> {ok, []};
         {<<_/binary>> = Other, <<_/binary>> = Own} when Other =/= Own ->
             case whittle_pack:target(Path) of
                 {ok, Target} ->

@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([legal/1, tables_from_the_account/1, carriers_from_the_account/1, combinations/1,
-         smallest/1, near/1]).
+-export([legal/1, tried/1, tables_from_the_account/1, binaries_from_the_account/1,
+         carriers_from_the_account/1, combinations/1, smallest/1, near/1]).
 
-all() -> [legal, tables_from_the_account, carriers_from_the_account, combinations, smallest,
-          near].
+all() -> [legal, tried, tables_from_the_account, binaries_from_the_account,
+          carriers_from_the_account, combinations, smallest, near].
 
 legal(_) ->
     [begin
@@ -43,6 +43,21 @@ tables_from_the_account(_) ->
                  values(tables, Account#{vm := Before#{areas := #{<<"process_table">> =>
                                                                       16384 * 12}}})).
 
+%% More than all binaries that there ever were, in words; nothing if the VM does not count them.
+binaries_from_the_account(_) ->
+    #{vm := #{allocators := Allocators} = Vm} = Account = account(45, 1, 1000),
+    With = fun(Most, Carriers) ->
+                   Binaries = #{most_blocks => Most, carriers => Carriers},
+                   Account#{vm := Vm#{allocators := Allocators#{<<"binary_alloc">> => Binaries}}}
+           end,
+    [?assertEqual({Most, #{binary_heap => Words}},
+                  {Most, values(kept_binaries, With(Most, 1))})
+     || {Most, Words} <- [{1000, 46422}, {25_000_000, 46422 * 256}, {1 bsl 40, 31_936_144}]],
+    {ok, Settings} = whittle_tune_settings:read(29),
+    [?assertEqual([], [Name || #{name := kept_binaries = Name}
+                                   <- whittle_tune_candidate:moves(Without, Settings)])
+     || Without <- [Account, With(25_000_000, 0)]].
+
 carriers_from_the_account(_) ->
     ?assertMatch(#{heap_carrier_least := 16, heap_carrier_most := 32},
                  values(fitted_carriers, account(40, 3, 50_000))),
@@ -51,8 +66,10 @@ carriers_from_the_account(_) ->
 
 %% A combination has one way to get memory and one way to collect it, and joins all else.
 combinations(_) ->
-    Useful = [move(min, allocators, min), move(tables, processes, 1024),
-              move(small_carriers, carrier_least, 32), move(fullsweep_0, fullsweep, 0),
+    Group = fun(Group, Move) -> Move#{group => Group} end,
+    Useful = [Group(allocation, move(min, allocators, min)), move(tables, processes, 1024),
+              Group(allocation, move(small_carriers, carrier_least, 32)),
+              Group(collection, move(fullsweep_0, fullsweep, 0)),
               move(dirty_threads, dirty_io_schedulers, 1)],
     [First | _] = Mixes = whittle_tune_candidate:combined("mix_", Useful, 4),
     ?assertEqual(4, length(Mixes)),
@@ -64,24 +81,47 @@ combinations(_) ->
 
 move(Name, Key, Value) -> #{name => Name, values => #{Key => Value}}.
 
-%% The extremes lack a move that is not there.
+%% Each value of a key of an application is a move; a combination has one of them.
+tried(_) ->
+    Settings = whittle_tune_settings:tried([{"relay", "workers", ["2", "{a,8}"]},
+                                            {"kernel", "key", ["true"]}]),
+    Moves = whittle_tune_candidate:tried(Settings),
+    ?assertEqual(['relay workers=2', 'relay workers={a,8}', 'kernel key=true'],
+                 [Name || #{name := Name} <- Moves]),
+    [#{values := Values} | _] = whittle_tune_candidate:combined("mix_", Moves, 9),
+    ?assertEqual([{"relay", "workers", "2"}, {"kernel", "key", "true"}],
+                 whittle_tune_settings:config(Values, Settings)),
+    ?assertEqual({[], []}, whittle_tune_settings:command(Values, Settings)),
+    Text = whittle_tune_report:text("p", #{best => best, settings => Settings,
+                                           candidates => [#{name => best, values => Values}]}),
+    {ok, [#{config := [{relay, [{workers, 2}]}, {kernel, [{key, true}]}]}]} =
+        whittle_term:parse(Text),
+    %% Many groups have more choices than a search can run.
+    Many = whittle_tune_settings:tried([{"a", [Char], ["1", "2", "3"]}
+                                        || Char <- lists:seq($a, $z)]),
+    ?assertEqual(6, length(whittle_tune_candidate:combined(
+                             "mix_", whittle_tune_candidate:tried(Many), 6))).
+
+%% The extremes contain the moves that name them, and lack a move that is not there.
 smallest(_) ->
-    Moves = [move(tables, processes, 1024), move(min, allocators, min),
-             move(one_small, carrier_least, 32), move(one_scheduler, schedulers, 1),
-             move(small_types, small_types, malloc)],
-    ?assertEqual([#{name => all_min,
-                    values => #{processes => 1024, allocators => min, schedulers => 1}},
-                  #{name => all_small,
-                    values => #{processes => 1024, carrier_least => 32, schedulers => 1}},
-                  #{name => all_least,
-                    values => #{processes => 1024, carrier_least => 32, schedulers => 1,
-                                small_types => malloc}}],
+    Moves = [(move(tables, processes, 1024))#{always => [all_min, all_small]},
+             (move(min, allocators, min))#{always => [all_min]},
+             (move(one_small, carrier_least, 32))#{always => [all_small]},
+             move(one_instance, instances, false)],
+    ?assertEqual([#{name => all_min, values => #{processes => 1024, allocators => min}},
+                  #{name => all_small, values => #{processes => 1024, carrier_least => 32}}],
                  whittle_tune_candidate:extremes(Moves)),
-    ?assertMatch([#{values := #{allocators := min}}, #{values := #{carrier_least := 32}},
-                  #{values := #{small_types := malloc}}],
+    ?assertEqual([#{name => all_min, values => #{allocators => min}},
+                  #{name => all_small, values => #{carrier_least => 32}}],
                  whittle_tune_candidate:extremes(tl(Moves))),
-    [?assertNot(is_map_key(processes, Values))
-     || #{values := Values} <- whittle_tune_candidate:extremes(tl(Moves))].
+    {ok, Settings} = whittle_tune_settings:read(29),
+    Real = whittle_tune_candidate:extremes(
+             whittle_tune_candidate:moves(account(100, 10, 1_000_000), Settings)),
+    ?assertMatch([#{name := all_kept, values := #{heap_single := 64, heap := 128} = Kept},
+                  #{name := all_least, values := #{small_types := malloc, binary_heap := 4181}},
+                  #{name := all_min, values := #{allocators := min}},
+                  #{name := all_small, values := #{instances := false}}]
+                   when not is_map_key(small_types, Kept), Real).
 
 %% Tables stay as they are.
 near(_) ->

@@ -9,6 +9,8 @@
 -module(whittle_load_agent).
 
 -export([protocol/0, duration/1]).
+%% For clients
+-export([text/2, delivered/2]).
 
 -export_type([plan/0, target/0, class/0, program/0, instruction/0, text/0, sample/0]).
 
@@ -19,8 +21,9 @@
           classes := [class()],
           shard := whittle_load_agent_arrivals:shard(),
           seed := term(),
-          rows := tuple(),                   % of a CSV file: tuples of binaries; user N has row
+          rows := tuple()                    % of a CSV file: tuples of binaries; user N has row
                                              % N modulo their number
+                | {function, module()},      % whose row/1 makes the row of user N
           sources := [inet:ip_address()],    % addresses from which users connect, in turn
           hibernate := non_neg_integer()}.   % a user that waits longer frees its heap
 
@@ -30,6 +33,8 @@
           host := inet:ip_address() | binary(),
           port := inet:port_number(),
           buffer := pos_integer(),           % bytes that one read of a socket takes
+          keep_alive := none | pos_integer(),   % the time between two signs of life
+          says_bye := boolean(),             % the client has bye/1
           options := map()}.                 % of the client
 
 -type class() :: #{name := binary(), weight := pos_integer(), program := program()}.
@@ -52,9 +57,9 @@
       | disconnect
       | 'end'.
 
-%% A text with parts that differ from user to user: its number, a column of its row, or a random
-%% number below a limit.
--type text() :: [binary() | id | {column, pos_integer()} | {random, pos_integer()}].
+%% A text with parts that differ from user to user: its number, the intended moment of the step, a
+%% column of its row, or a random number below a limit.
+-type text() :: [binary() | id | sent | {column, pos_integer()} | {random, pos_integer()}].
 
 %% Each second an agent sends one.
 -type sample() ::
@@ -69,8 +74,17 @@
 
 %% @doc Returns the version of the messages. An agent of another version is refused.
 -spec protocol() -> pos_integer().
-protocol() -> 1.
+protocol() -> 2.
 
 %% @doc Computes the nanoseconds of all phases.
 -spec duration([whittle_load_agent_arrivals:phase()]) -> non_neg_integer().
 duration(Phases) -> whittle_load_agent_arrivals:duration(Phases).
+
+%% @doc Returns the text of a step with the values of a user.
+-spec text(text(), whittle_load_agent_client:user()) -> binary().
+text(Text, User) -> iolist_to_binary(whittle_load_agent_text:fill(Text, User)).
+
+%% @doc Makes the event of a message. If the message contains the moment of its sending, which a
+%% step wrote as `${sent}', the user counts how long the message was on its way.
+-spec delivered(binary(), Event) -> Event | {delivered, integer(), Event}.
+delivered(Message, Event) -> whittle_load_agent_text:delivered(Message, Event).

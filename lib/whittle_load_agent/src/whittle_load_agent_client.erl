@@ -24,8 +24,12 @@
 -callback step(Step :: term(), user(), state()) ->
     {sent, iodata(), state()} | {await, iodata(), await(), state()} | {error, atom()}.
 
-%% @doc Reads bytes from the server. The second element has the bytes to send at once.
--callback data(binary(), state()) -> {ok, [event()], iodata(), state()} | {error, atom()}.
+%% @doc Reads bytes from the server. The third element has the bytes to send at once. An error ends
+%% the connection, perhaps after some last bytes.
+-callback data(binary(), state()) ->
+    {ok, [event()], iodata(), state()}
+  | {error, atom() | binary()}
+  | {error, atom() | binary(), iodata()}.
 
 %% @doc Ends a connection that the server has closed. The events may still be the answer. Without
 %% events, a user that waits for no answer goes on.
@@ -34,3 +38,12 @@
 %% @doc Tells whether an event is the answer. After `last' the server takes no other request on this
 %% connection.
 -callback match(await(), event()) -> boolean() | last | {error, atom() | binary()}.
+
+%% @doc Returns the bytes to send before the user closes the connection. Default: none.
+-callback bye(state()) -> iodata().
+
+%% @doc Returns the bytes that keep a connection alive. The user sends them each time that the
+%% target's `keep_alive' has passed.
+-callback keep_alive(state()) -> {iodata(), state()}.
+
+-optional_callbacks([bye/1, keep_alive/1]).

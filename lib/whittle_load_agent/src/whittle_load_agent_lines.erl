@@ -8,7 +8,7 @@
 
 -export([init/2, step/3, data/2, closed/1, match/2]).
 
--import(whittle_load_agent_text, [fill/2]).
+-import(whittle_load_agent_text, [fill/2, begins/2, delivered/2]).
 
 %% The longest line in bytes. A server that sends no newline must not fill the memory.
 -define(LONGEST, 1_000_000).
@@ -26,7 +26,8 @@ step({ask, Text, Prefix}, User, State) ->
     {await, [fill(Text, User), $\n], iolist_to_binary(fill(Prefix, User)), State}.
 
 %% @private
--spec data(binary(), binary()) -> {ok, [binary()], [], binary()} | {error, too_long}.
+-spec data(binary(), binary()) ->
+          {ok, [whittle_load_agent_client:event()], [], binary()} | {error, too_long}.
 data(Bytes, Before) ->
     case binary:split(Bytes, <<"\n">>, [global]) of
         [_] when byte_size(Before) + byte_size(Bytes) > ?LONGEST -> {error, too_long};
@@ -34,7 +35,9 @@ data(Bytes, Before) ->
         [First | More] ->
             [Rest | Lines] = lists:reverse(More),
             %% A copy, because the rest would keep the whole message.
-            {ok, [<<Before/binary, First/binary>> | lists:reverse(Lines)], [], binary:copy(Rest)}
+            {ok, [delivered(Line, Line)
+                  || Line <- [<<Before/binary, First/binary>> | lists:reverse(Lines)]], [],
+             binary:copy(Rest)}
     end.
 
 % @private
@@ -43,4 +46,4 @@ closed(_) -> {error, closed}.
 
 %% @private
 -spec match(binary(), binary()) -> boolean().
-match(Prefix, Line) -> binary:longest_common_prefix([Prefix, Line]) =:= byte_size(Prefix).
+match(Prefix, Line) -> begins(Prefix, Line).

@@ -1,15 +1,44 @@
-%% @doc Fills the text of a step with the values of a user.
+%% @doc Fills the text of a step with the values of a user, and finds the moment of a message.
 %% @hidden
 -module(whittle_load_agent_text).
 
--export([fill/2]).
+-export([fill/2, begins/2, delivered/2]).
 
-%% @doc Returns the text for one user.
+%% The longest number of a moment in nanoseconds.
+-define(DIGITS, 20).
+
+%% @doc Returns the text for one user. `sent' becomes the intended moment of the step, in the form
+%% that {@link delivered/2} finds.
 -spec fill(whittle_load_agent:text(), whittle_load_agent_client:user()) -> iodata().
-fill(Text, #{id := Id, row := Row, random := Random}) ->
+fill(Text, #{id := Id, row := Row, random := Random, clock := Clock}) ->
     [case Part of
          _ when is_binary(Part) -> Part;
          id -> integer_to_binary(Id);
+         sent -> [<<"sent=">>, integer_to_binary(Clock), $;];
          {column, N} -> element(N, Row);
          {random, Below} -> integer_to_binary(Random rem Below)
      end || Part <- Text].
+
+%% @doc Tells whether a text begins with another.
+-spec begins(binary(), binary()) -> boolean().
+begins(Prefix, Text) -> binary:longest_common_prefix([Prefix, Text]) =:= byte_size(Prefix).
+
+%% @doc Makes the event of a message. If the message contains the moment of its sending, the event
+%% tells how long it was on its way.
+-spec delivered(binary(), Event) -> Event | {delivered, integer(), Event}.
+delivered(Message, Event) ->
+    case binary:match(Message, <<"sent=">>) of
+        {At, 5} ->
+            <<_:At/binary, "sent=", Rest/binary>> = Message,
+            case moment(Rest, 0, 0) of
+                none -> Event;
+                Clock -> {delivered, Clock, Event}
+            end;
+        nomatch -> Event
+    end.
+
+%% The perf counter is not negative on the systems that agents run on.
+moment(<<$;, _/binary>>, Number, Digits) when Digits > 0 -> Number;
+moment(<<Digit, Rest/binary>>, Number, Digits) when Digit >= $0, Digit =< $9, Digits < ?DIGITS ->
+    moment(Rest, 10 * Number + Digit - $0, Digits + 1);
+moment(_, _, _) -> none.

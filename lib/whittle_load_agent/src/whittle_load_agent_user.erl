@@ -23,6 +23,7 @@
                %% Events that came with the last answer. Another step may wait for them.
                events = [] :: [whittle_load_agent_client:event()],
                held = false :: boolean(),
+               beat = none :: none | reference(),    % the timer of the next sign of life
                closed = open :: open | {agent, pos_integer()}}).
 
 %% The rounds that are left; in a paced loop also the intended start of this round.
@@ -31,12 +32,15 @@
 %% The user has this share of the plan by reference.
 -record(shared, {programs :: tuple(),
                  target :: whittle_load_agent:target(),
-                 rows :: tuple(),
+                 rows :: tuple() | {function, module()},
                  sources :: tuple(),
                  hibernate :: non_neg_integer(),     % milliseconds
                  agents :: atomics:atomics_ref()}).  % the number of closed users that shall run
 
 -define(SHARED, {?MODULE, shared}).
+
+%% The atomics: the number of closed users, and whether a crash has been reported.
+-define(REPORTED, 2).
 
 %% A closed user whose cycle failed begins the next one after a pause in nanoseconds, because a
 %% server that refuses would make it spin.
@@ -46,7 +50,7 @@
 -spec prepare(whittle_load_agent:plan()) -> atomics:atomics_ref().
 prepare(#{classes := Classes, target := Target, rows := Rows, sources := Sources,
           hibernate := Hibernate}) ->
-    Agents = atomics:new(1, []),
+    Agents = atomics:new(?REPORTED, []),
     persistent_term:put(?SHARED,
                         #shared{programs = list_to_tuple([P || #{program := P} <- Classes]),
                                 target = Target, rows = Rows, sources = list_to_tuple(Sources),
@@ -73,12 +77,13 @@ run(#user{pc = Pc, class = Class} = User) ->
     #shared{programs = Programs} = shared(),
     carry_out(element(Pc, element(Class, Programs)), User).
 
+carry_out({step, Name, _, _}, #user{socket = none} = User) -> failed(Name, not_connected, User);
 carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
     #shared{target = #{client := Module}} = shared(),
-    {Values, Next} = values(User),
-    case Module:step(Step, Values, Client) of
+    {Random, Next} = random(User),
+    case called(fun() -> Module:step(Step, values(Random, User), Client) end) of
         {sent, Bytes, State} ->
-            case send(Bytes, Next#user{client = State}) of
+            case send(Bytes, Next) of
                 ok -> go(Next#user{client = State, due = now_ns()});
                 {error, Kind} -> failed(Name, Kind, Next)
             end;
@@ -127,8 +132,33 @@ carry_out({reconnect, _}, User) -> go(User);
 carry_out(held, User) ->
     ok = whittle_load_agent_tally:count(held),
     go(User#user{held = true});
-carry_out(disconnect, User) -> go(closed(User));
-carry_out('end', User) -> ended(closed(User)).
+carry_out(disconnect, User) -> go(closed(parted(User)));
+carry_out('end', User) -> ended(closed(parted(User))).
+
+%% A client of the user's own may crash. Each crash is an error of its step, and the first one of an
+%% agent writes a report to standard error.
+called(Call) ->
+    try Call()
+    catch Class:Reason:Stack ->
+            #shared{agents = Agents} = shared(),
+            _ = [logger:error("a client or a data function crashed: ~0tP~n~0tP",
+                              [{Class, Reason}, 30, Stack, 30])
+                 || atomics:exchange(Agents, ?REPORTED, 1) =:= 0],
+            {error, crash}
+    end.
+
+parted(#user{socket = none} = User) -> User;
+parted(#user{client = Client} = User) ->
+    case shared() of
+        #shared{target = #{client := Module, says_bye := true}} ->
+            case called(fun() -> {ok, Module:bye(Client)} end) of
+                {ok, Bytes} ->
+                    _ = send(Bytes, User),
+                    User;
+                {error, _} -> User
+            end;
+        _ -> User
+    end.
 
 go(#user{pc = Pc} = User) -> run(User#user{pc = Pc + 1}).
 
@@ -136,21 +166,26 @@ way(_, [{_, Pc}]) -> Pc;
 way(U, [{Probability, Pc} | _]) when U =< Probability -> Pc;
 way(U, [_ | Ways]) -> way(U, Ways).
 
-values(#user{id = Id, random = Random, due = Due} = User) ->
-    #shared{rows = Rows} = shared(),
-    Row = case tuple_size(Rows) of
-              0 -> {};
-              Size -> element(Id rem Size + 1, Rows)
-          end,
+random(#user{random = Random} = User) ->
     {Number, Next} = whittle_load_agent_random:below(1 bsl 32, Random),
-    Clock = os:perf_counter(nanosecond) - (now_ns() - Due),
-    {#{id => Id, row => Row, random => Number, clock => Clock}, User#user{random = Next}}.
+    {Number, User#user{random = Next}}.
+
+values(Random, #user{id = Id, due = Due}) ->
+    #{id => Id, row => row(Id), random => Random,
+      clock => os:perf_counter(nanosecond) - (now_ns() - Due)}.
+
+row(Id) ->
+    case shared() of
+        #shared{rows = {}} -> {};
+        #shared{rows = {function, Module}} when is_atom(Module) -> Module:row(Id);
+        #shared{rows = Rows} -> element(Id rem tuple_size(Rows) + 1, Rows)
+    end.
 
 %% Internal functions: the connection
 
 connect(Timeout, #user{id = Id, due = Due} = User) ->
     #shared{target = #{transport := Transport, host := Host, port := Port, buffer := Buffer,
-                       client := Module, options := ClientOptions},
+                       client := Module, options := ClientOptions, keep_alive := KeepAlive},
             sources = Sources} = shared(),
     Options = [binary, {active, once}, {buffer, Buffer}, {nodelay, true},
                {show_econnreset, true}]
@@ -163,16 +198,24 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
     case opened(Transport, To, Port, Options, Left) of
         {ok, Socket} ->
             ok = whittle_load_agent_tally:count(connected),
-            {Values, Next} = values(User),
             Now = now_ns(),
             ok = whittle_load_agent_tally:latency(<<"connect">>, Now - Due),
-            go(Next#user{socket = Socket, client = Module:init(ClientOptions, Values), due = Now});
+            {Random, Next} = random(User),
+            Connected = Next#user{socket = Socket, due = Now},
+            case called(fun() -> {ok, Module:init(ClientOptions, values(Random, Connected))} end) of
+                {ok, State} ->
+                    go(Connected#user{client = State, beat = first_beat(KeepAlive, Random)});
+                {error, Kind} -> failed(<<"connect">>, Kind, Connected)
+            end;
         {error, Reason} -> failed(<<"connect">>, kind(Reason), User)
     end.
 
 opened(tcp, Host, Port, Options, Timeout) ->
     case gen_tcp:connect(Host, Port, Options, Timeout) of
-        {ok, Socket} -> {ok, {tcp, Socket}};
+        {ok, Socket} ->
+            %% A link takes 260 bytes. All ends of a user close its socket.
+            _ = [unlink(Socket) || is_port(Socket)],
+            {ok, {tcp, Socket}};
         {error, _} = Error -> Error
     end;
 opened(tls, Host, Port, Options, Timeout) ->
@@ -196,8 +239,27 @@ sent({error, Reason}) -> {error, kind(Reason)}.
 read_on(#user{socket = {tcp, Socket}}) -> inet:setopts(Socket, [{active, once}]);
 read_on(#user{socket = {tls, Socket}}) -> ssl:setopts(Socket, [{active, once}]).
 
+%% Users that connect at once send their signs of life at different times.
+first_beat(none, _) -> none;
+first_beat(KeepAlive, Random) -> beat(1 + Random rem KeepAlive).
+
+beat(Time) -> erlang:start_timer(Time div 1_000_000, self(), beat).
+
+%% Sends a sign of life, and nothing if the client has nothing to say now.
+beaten(#user{client = Client} = User) ->
+    #shared{target = #{client := Module, keep_alive := KeepAlive}} = shared(),
+    case called(fun() -> {ok, Module:keep_alive(Client)} end) of
+        {ok, {Bytes, State}} ->
+            case send(Bytes, User) of
+                ok -> {ok, User#user{client = State, beat = beat(KeepAlive)}};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error -> Error
+    end.
+
 closed(#user{socket = none} = User) -> User;
-closed(#user{socket = Socket, held = Held} = User) ->
+closed(#user{socket = Socket, held = Held, beat = Beat} = User) ->
+    _ = [erlang:cancel_timer(Beat) || is_reference(Beat)],
     ok = case Held of
              true -> whittle_load_agent_tally:count(released);
              false -> ok
@@ -207,13 +269,14 @@ closed(#user{socket = Socket, held = Held} = User) ->
         {tls, Tls} -> ssl:close(Tls)
     end,
     ok = forget(),
-    User#user{socket = none, client = none, events = [], held = false}.
+    User#user{socket = none, client = none, events = [], held = false, beat = none}.
 
 %% What a connection has sent before its end must not count for the next one.
 forget() ->
     receive
         {Tag, _, _} when Tag =:= tcp; Tag =:= ssl; Tag =:= tcp_error; Tag =:= ssl_error -> forget();
-        {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed -> forget()
+        {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed -> forget();
+        {timeout, _, beat} -> forget()
     after 0 -> ok
     end.
 
@@ -240,6 +303,11 @@ await(Name, Await, Timer, User) ->
                 {error, Kind} -> failed(Name, Kind, User)
             end;
         {timeout, Timer, _} -> failed(Name, timeout, User);
+        {timeout, Beat, beat} when Beat =:= User#user.beat ->
+            case beaten(User) of
+                {ok, Next} -> await(Name, Await, Timer, Next);
+                {error, Kind} -> failed(Name, Kind, User)
+            end;
         {Tag, _, Reason} when Tag =:= tcp_error; Tag =:= ssl_error ->
             failed(Name, kind(Reason), User);
         {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
@@ -253,12 +321,12 @@ await(Name, Await, Timer, User) ->
 %% The events of a connection that the server has closed
 left_behind(#user{client = Client}) ->
     #shared{target = #{client := Module}} = shared(),
-    Module:closed(Client).
+    called(fun() -> Module:closed(Client) end).
 
 answered(_, []) -> false;
 answered(Await, [Event | Events]) ->
     #shared{target = #{client := Module}} = shared(),
-    case Module:match(Await, Event) of
+    case called(fun() -> Module:match(Await, Event) end) of
         Found when Found =:= true; Found =:= last -> {Found, Events};
         false -> answered(Await, Events);
         {error, _} = Error -> Error
@@ -266,7 +334,7 @@ answered(Await, [Event | Events]) ->
 
 data(Bytes, #user{client = Client} = User) ->
     #shared{target = #{client := Module}} = shared(),
-    case Module:data(Bytes, Client) of
+    case called(fun() -> Module:data(Bytes, Client) end) of
         {ok, Given, Reply, State} ->
             ok = whittle_load_agent_tally:count(received, length(Given)),
             Events = [delivered(Event) || Event <- Given],
@@ -280,6 +348,9 @@ data(Bytes, #user{client = Client} = User) ->
                     end;
                 {error, _} = Error -> Error
             end;
+        {error, Kind, Last} ->
+            _ = send(Last, User),
+            {error, Kind};
         {error, _} = Error -> Error
     end.
 
@@ -304,9 +375,13 @@ waiting(Timer, User) ->
         {timeout, Timer, _} ->
             ok = whittle_load_agent_tally:late(max(0, now_ns() - User#user.due)),
             go(User);
+        {timeout, Beat, beat} when Beat =:= User#user.beat ->
+            case beaten(User) of
+                {ok, Next} -> wait(Timer, left(Timer), Next);
+                {error, Kind} -> failed(<<"wait">>, Kind, User)
+            end;
         {Tag, _, Bytes} when Tag =:= tcp; Tag =:= ssl ->
             case data(Bytes, User) of
-                {ok, _, Next} when Timer =:= none -> wait(none, infinity, Next);
                 {ok, _, Next} -> wait(Timer, left(Timer), Next);
                 {error, Kind} -> failed(<<"wait">>, Kind, User)
             end;
@@ -314,12 +389,12 @@ waiting(Timer, User) ->
             failed(<<"wait">>, kind(Reason), User);
         {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
             case left_behind(User) of
-                {ok, _} when Timer =:= none -> wait(none, infinity, closed(User));
                 {ok, _} -> wait(Timer, left(Timer), closed(User));
                 {error, Kind} -> failed(<<"wait">>, Kind, User)
             end
     end.
 
+left(none) -> infinity;
 left(Timer) ->
     case erlang:read_timer(Timer) of
         false -> 0;

@@ -12,7 +12,7 @@
 -module(whittle_load_agent_xmpp).
 -behaviour(whittle_load_agent_client).
 
--export([init/2, step/3, data/2, closed/1, match/2]).
+-export([init/2, step/3, data/2, closed/1, match/2, bye/1, keep_alive/1]).
 
 -import(whittle_load_agent_text, [fill/2]).
 -import(whittle_load_agent_xml, [attribute/2, child/2, escape/1, feed/2]).
@@ -68,9 +68,18 @@ opening(#xmpp{domain = Domain}) ->
 closed(_) -> {error, closed}.
 
 %% @private
+-spec bye(state()) -> iodata().
+bye(#xmpp{phase = online}) -> "</stream:stream>";
+bye(_) -> [].
+
+%% @private A blank between two stanzas (RFC 6120, section 4.6.1).
+-spec keep_alive(state()) -> {iodata(), state()}.
+keep_alive(#xmpp{phase = online} = State) -> {" ", State};
+keep_alive(State) -> {[], State}.
+
+%% @private
 -spec match(term(), term()) -> boolean() | {error, atom()}.
-match({message, Prefix}, {message, Text}) ->
-    binary:longest_common_prefix([Prefix, Text]) =:= byte_size(Prefix);
+match({message, Prefix}, {message, Text}) -> whittle_load_agent_text:begins(Prefix, Text);
 match({result, Id}, {result, Id, <<"result">>}) -> true;
 match({result, Id}, {result, Id, _}) -> {error, iq_error};
 match(Await, Event) -> Await =:= Event.
