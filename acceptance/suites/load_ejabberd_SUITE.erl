@@ -84,11 +84,14 @@ ipv6(Config) ->
 
 %% The scenario of examples/presence drives this server too.
 shipped(Config) ->
-    File = filename:join(proplists:get_value(dir, Config), "shipped.load"),
+    Dir = proplists:get_value(dir, Config),
+    File = filename:join(Dir, "shipped.load"),
     ok = short_load:write(filename:join(running:example("presence"), "xmpp.load"), File,
                           #{port => proplists:get_value(plain, Config), users => ?USERS,
                             soak => "10 s"}, []),
-    #{<<"held">> := ?USERS, <<"errors">> := [], <<"latencies">> := Latencies} = load(File, 0),
+    {ok, Scenario} = file:read_file(File),
+    #{<<"held">> := ?USERS, <<"errors">> := [], <<"latencies">> := Latencies} =
+        load({Dir, Scenario}, 0),
     #{<<"delivery">> := #{<<"count">> := Delivered}, <<"roster">> := #{<<"count">> := Talkers}} =
         Latencies,
     ?assertEqual(3 * Talkers, Delivered).

@@ -67,7 +67,9 @@ start(Id, {closed, N, Class}, Due, Random) ->
 start(Id, Class, Due, Random) ->
     spawned(#user{id = Id, class = Class, client = none, random = Random, due = Due}).
 
-spawned(User) -> spawn(fun() -> run(User) end).
+%% Little of a user's memory lives long. With a second heap for old terms, a user that has logged in
+%% to XMPP and does not hibernate would have 21 KB instead of 10 (OTP 25).
+spawned(User) -> spawn_opt(fun() -> run(User) end, [{fullsweep_after, 0}]).
 
 shared() -> persistent_term:get(?SHARED).
 
