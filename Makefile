@@ -13,11 +13,15 @@ NEEDS_lib := build lib
 NEEDS_web := build web
 GROUPS := $(filter build $(foreach part,$(PARTS),$(NEEDS_$(part))),build test cross board web lib)
 SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
+# The image also brings the kernel of its board into the cache.
+BLINKY := ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky \
+	--board qemu-arm --shake functions --missing crash --feature +terms,-control \
+	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky.img
 # Only these parts run programs that Whittle builds.
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs natives board targets otp-suites-targets otp-study profile clean help
+.PHONY: programs natives board boards targets otp-suites-targets otp-study profile clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -39,6 +43,7 @@ runtimes: vm
 	@for target in $(TARGETS); do \
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done
+	@$(if $(filter acceptance,$(PARTS)),$(BLINKY) >out/blinky.txt)
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format xref vm ## check format, calls and types, test the host tools
@@ -72,6 +77,12 @@ beam-files: setup-build+test all ## rewrite and check every BEAM file here and o
 
 board: setup-build+test+board all ## test the drivers on a real kernel, in qemu (builds a VM for ARMv7)
 	@rebar3 ct --suite acceptance/suites/board_SUITE --readable=true
+
+boards: setup-build+test+cross+board all ## boot two boards of images with a serial line between them
+	@$(BLINKY)
+	@rebar3 ct --suite acceptance/suites/image_SUITE --readable=true
+	@rebar3 compile
+	@bench/boards out/blinky.img
 
 targets: setup-build+test+cross+targets all ## build for every target, run with qemu-user, compare the results
 	@mkdir -p out/targets

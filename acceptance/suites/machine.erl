@@ -1,13 +1,14 @@
-%% Emulates an ARM board for tests: qemu's `virt' with Debian's kernel and one program as its only
-%% file.
+%% Emulates an ARM board for tests: qemu's `virt'. It has Debian's kernel and one program as its
+%% only file (start/3), or an image that Whittle built (boot/2).
 %%
 %% Its PL061 is gpiochip0. Line 3 of it is a button (press/1); lines/1 reads the levels of the
 %% other lines from outside. A 16550 is ttyS0, a socket on the test's side (uart/1). The console is
-%% the PL011, ttyAMA0: line/1 returns its output.
+%% the PL011, ttyAMA0: line/1 returns its output. With an image, the PL011 is the socket uart/1, and
+%% the console is hvc0.
 -module(machine).
 
 -export([missing/0, kernel/1, initramfs/2]).
--export([start/3, line/1, ended/1, stop/1]).
+-export([start/3, boot/2, line/1, say/2, ended/1, stop/1]).
 -export([press/1, lines/1, uart/1]).
 
 -export_type([machine/0]).
@@ -87,6 +88,23 @@ start(Kernel, Initramfs, Words) ->
     ok = file:del_dir_r(Dir),
     #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
 
+%% @doc Boots an image with `whittle run', with additional options.
+-spec boot(file:filename(), [string()]) -> machine().
+boot(Image, Options) ->
+    Dir = string:trim(os:cmd("mktemp -d /tmp/board.XXXXXX")),
+    [Monitor, Uart] = [filename:join(Dir, Name) || Name <- ["monitor", "uart"]],
+    Port = open_port({spawn_executable, filename:join(running:root(), "whittle")},
+                     [{args, ["run", Image, "--monitor", Monitor, "--serial", "unix:" ++ Uart
+                              | Options]},
+                      {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
+    {os_pid, Os} = erlang:port_info(Port, os_pid),
+    outlived(self(), Port, Os),
+    MonitorSocket = connect(Monitor, Port, []),
+    UartSocket = connect(Uart, Port, []),
+    _ = reply(MonitorSocket, <<>>),
+    ok = file:del_dir_r(Dir),
+    #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
+
 %% Ends qemu after a killed test, which ends nothing itself. qemu ignores the closed port.
 outlived(Test, Port, Os) ->
     spawn(fun() ->
@@ -122,6 +140,12 @@ line(#{port := Port} = Machine, Before) ->
         {Port, {exit_status, _}} -> ended
     after ?PATIENCE_MS -> error(silent)
     end.
+
+%% @doc Types text on the console of a machine that boot/2 started.
+-spec say(machine(), iodata()) -> ok.
+say(#{port := Port}, Text) ->
+    true = port_command(Port, Text),
+    ok.
 
 %% @doc Waits until the machine is off.
 -spec ended(machine()) -> ok.

@@ -9,15 +9,22 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "build", arguments => ["PATH"],
-      help => "build one executable from an application, a release or an escript",
+      help => "build one executable, or an image for a board, from an application, a release or an "
+              "escript",
       options =>
           [#{name => out, long => "out", short => $o, value => "OUT",
              help => "the path of the output (default: the name of the application or release, in "
                      "this directory)"},
            #{name => target, long => "target", value => "TARGET",
              one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
-             default => fun whittle_runtime:default_target/0,
+             usual => fun whittle_runtime:default_target/0,
              help => "the machine to build for; `whittle targets' describes each"},
+           #{name => board, long => "board", value => "BOARD",
+             offered => fun() -> [Name || #{name := Name} <- whittle_board:boards()] end,
+             help => "make a bootable image for this board; `whittle boards' describes each"},
+           #{name => env, long => "env", value => "NAME=VALUE", many => true,
+             help => "on a board: a variable of the program's environment; you can repeat this "
+                     "option"},
            #{name => otp, long => "otp", value => "VSN",
              one_of => fun whittle_runtime:otps/0, why_not => fun no_otp/1,
              default => fun whittle_runtime:default_otp/0,
@@ -88,11 +95,26 @@ command() ->
 
 %% @doc Builds an output.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{board := Name} = Values) ->
+    whittle_work:steps([fun(_) -> whittle_build_image:board(Name, Values) end,
+                        fun(#{target := Target} = Board) ->
+                                run(maps:remove(board, Values#{target => Target}), Board)
+                        end]);
+run(#{env := _}) ->
+    whittle_failure:usage("--env needs --board: an executable has the environment of its caller");
 run(Values) ->
+    run(maps:merge(#{target => whittle_runtime:default_target()}, Values), none).
+
+run(Values, Board) ->
     whittle_work:steps([fun(_) -> check_names(Values) end,
                         fun(_) -> check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
-                        fun(Shake) -> made(whittle_make:make(request(Values, Shake))) end]).
+                        fun(Shake) when Board =:= none ->
+                                made(whittle_make:make(request(Values, Shake)));
+                           (Shake) ->
+                                whittle_build_image:make(request(Values, Shake), Board, Values,
+                                                         fun made/1)
+                        end]).
 
 %% Internal: the request
 

@@ -1,5 +1,5 @@
-%% @doc Implements `whittle run'. It starts an executable in place of the command, so that the
-%% executable receives the terminal, the signals and the exit code.
+%% @doc Implements `whittle run'. It starts an executable, or the emulator of a board with an image,
+%% in place of the command. So this program receives the terminal, the signals and the exit code.
 -module(whittle_cmd_run).
 -behaviour(whittle).
 
@@ -13,13 +13,65 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
-      help => "run an executable, in an emulator if it is for another machine",
-      options => []}.
+      help => "run an executable, in an emulator if it is for another machine; or boot an image of "
+              "a board in an emulator. The options are for an image, and follow its name",
+      options =>
+          [#{name => memory, long => "memory", value => "SIZE",
+             help => "the memory of the board: 24M (default: the board's)"},
+           #{name => serial, long => "serial", value => "END",
+             help => "the other end of the board's serial line: pty, tcp:PORT (on 127.0.0.1) or "
+                     "unix:PATH (default: nothing)"},
+           #{name => monitor, long => "monitor", value => "PATH",
+             help => "a Unix socket for the monitor of the emulator"},
+           #{name => no_reboot, long => "no-reboot",
+             help => "end the emulator when the board reboots"}]}.
 
 %% @doc Hands the executable and its arguments to the script, after its emulator if its target needs
 %% one.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out | Arguments]}) ->
+    case whittle_board:is_image(Out) of
+        true -> boot(Out, Arguments);
+        false -> execute(Out, Arguments)
+    end.
+
+boot(Image, Words) ->
+    whittle_work:steps(
+      [fun(_) ->
+               case whittle_command_line:parse_after(command(), Words) of
+                   {ok, _} = Values -> Values;
+                   {error, Line} -> whittle_failure:usage(Line)
+               end
+       end,
+       fun(Values) -> options([memory, serial, monitor, no_reboot], Values, #{}) end,
+       fun(Options) ->
+               case whittle_board:emulator(Image, Options) of
+                   {ok, Command} -> start(Command);
+                   {error, Reason} -> whittle_failure:board(Reason)
+               end
+       end]).
+
+options([], _, Options) -> {ok, Options};
+options([no_reboot | Names], Values, Options) ->
+    options(Names, Values, Options#{reboot => not is_map_key(no_reboot, Values)});
+options([Name | Names], Values, Options) ->
+    case Values of
+        #{Name := Text} ->
+            case read(Name, Text) of
+                {ok, Value} -> options(Names, Values, Options#{Name => Value});
+                error -> whittle_failure:usage(wrong(Name, Text))
+            end;
+        #{} -> options(Names, Values, Options)
+    end.
+
+read(memory, Text) -> whittle_board:memory(Text);
+read(serial, Text) -> whittle_board:serial(Text);
+read(monitor, Path) -> {ok, Path}.
+
+wrong(memory, Text) -> ["--memory cannot be `", Text, "'; write megabytes as 24M"];
+wrong(serial, Text) -> ["--serial cannot be `", Text, "'; use pty, tcp:PORT or unix:PATH"].
+
+execute(Out, Arguments) ->
     whittle_work:steps([fun(_) -> target(Out) end,
                         fun(Target) -> executable(Out, Target) end,
                         fun(Target) -> emulator(Target, Out) end,

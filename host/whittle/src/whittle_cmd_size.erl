@@ -8,7 +8,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "size", arguments => ["OUT"],
-      help => "show the size of each part of an executable",
+      help => "show the size of each part of an executable or an image",
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
@@ -18,12 +18,27 @@ command() ->
 
 %% @doc Computes the sizes by part, by application and by module, the largest first.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := [Out], by := reason}) ->
+run(#{arguments := [Out], by := By}) ->
+    case whittle_board:is_image(Out) of
+        true when By =:= reason ->
+            whittle_failure:usage("--by reason needs an executable: build it without --board");
+        true -> image(Out);
+        false -> executable(Out, By)
+    end.
+
+image(Out) ->
+    case whittle_board:label(Out) of
+        {ok, #{parts := Parts, size := Size} = Label} ->
+            {ok, #{json => Label, text => whittle_image_table:text(Parts, Out, Size)}};
+        {error, Error} -> whittle_failure:board(Error)
+    end.
+
+executable(Out, reason) ->
     case whittle_plan_file:read(Out) of
         {ok, Plan} -> {ok, reasons(whittle_shake_saved:weights(Plan))};
         {error, Error} -> whittle_failure:make({plan_file, Error})
     end;
-run(#{arguments := [Out]}) ->
+executable(Out, part) ->
     case whittle_pack:parts(Out) of
         {ok, Parts} ->
             {ok, report(Parts)};

@@ -6,7 +6,7 @@
 %% split at its commas. The library `getopt' splits the arguments.
 -module(whittle_command_line).
 
--export([parse/1, wants_json/1, table/0, json/0, choices/1]).
+-export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1]).
 
 -export_type([values/0, command/0, option/0]).
 
@@ -25,6 +25,7 @@
           list => true,                       % commas separate the values
           many => true,                       % the option may be repeated; gives a list
           default => fun(() -> atom() | string()),
+          usual => fun(() -> string()),       % the default, if the command itself fills it in
           help := string()}.
 
 -type command() ::
@@ -41,7 +42,8 @@
 table() ->
     [(Module:command())#{module => Module}
      || Module <- [whittle_cmd_build, whittle_cmd_size, whittle_cmd_why, whittle_cmd_features,
-                   whittle_cmd_targets, whittle_cmd_run, whittle_cmd_trace, whittle_cmd_measure,
+                   whittle_cmd_targets, whittle_cmd_boards, whittle_cmd_run, whittle_cmd_trace,
+                   whittle_cmd_measure,
                    whittle_cmd_tune, whittle_cmd_load, whittle_cmd_clean, whittle_cmd_completion]].
 
 %% @doc Describes the option `--json'.
@@ -69,6 +71,14 @@ parse(["help", _, Extra | _]) ->
     {error, ["unexpected argument `", Extra, "'; see `whittle help'"]};
 parse(["help", Name]) -> with_command(Name, fun(Command) -> {show, usage(Command)} end);
 parse([Name | Words]) -> with_command(Name, fun(Command) -> command(Command, Words) end).
+
+%% @doc Parses words that follow the first argument of a command, by the command's own options.
+-spec parse_after(command(), [string()]) -> {ok, values()} | {error, unicode:chardata()}.
+parse_after(Command, Words) ->
+    case options(Command#{module => none, arguments => []}, Words, []) of
+        {run, none, Values} -> {ok, Values};
+        {error, _} = Error -> Error
+    end.
 
 with_command(Name, Fun) ->
     case [Command || #{name := N} = Command <- table(), N =:= Name] of
@@ -267,7 +277,8 @@ option_words(#{long := Long} = Option) ->
 
 range(Option) ->
     Said = [lists:join(", ", Known) || [_ | _] = Known <- [choices(Option)]]
-        ++ [["default: ", shown(Default())] || #{default := Default} <- [Option]],
+        ++ [["default: ", shown(Default())] || #{default := Default} <- [Option]]
+        ++ [["default: ", Usual()] || #{usual := Usual} <- [Option]],
     [[" (", lists:join("; ", Said), ")"] || Said =/= []].
 
 version() ->

@@ -1,7 +1,7 @@
 %% @doc Makes the failures of commands, and writes them as data for `--json'.
 -module(whittle_failure).
 
--export([usage/1, work/1, work/2, make/1, measure/1, tune/1, load/1, replaces/2]).
+-export([usage/1, work/1, work/2, make/1, measure/1, tune/1, load/1, board/1, replaces/2]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -40,6 +40,16 @@ tune(Reason) ->
 load(Reason) ->
     {error, #{kind => work, code => whittle_load:code(Reason),
               text => whittle_load:format_error(Reason), details => whittle_load:details(Reason)}}.
+
+%% @doc Makes a failure from an error of a board or an image. A wrong name of a board, a target that
+%% does not fit and a wrong variable are usage errors.
+-spec board(whittle_board:error()) -> {error, whittle:failure()}.
+board({Tag, _} = Reason)
+  when Tag =:= unknown_board; Tag =:= other_target; Tag =:= bad_variable ->
+    usage(whittle_board:format_error(Reason));
+board({Tag, _} = Reason) ->
+    {error, #{kind => work, code => Tag, text => whittle_board:format_error(Reason),
+              details => whittle_board:details(Reason)}}.
 
 %% @doc Fails if the output of a command would replace the program that the command runs.
 -spec replaces(file:filename(), file:filename()) -> ok | {error, whittle:failure()}.

@@ -83,12 +83,16 @@ no_words(Config) ->
 help(Config) ->
     Text = "Whittle builds one small executable from an Erlang or Elixir application.\n\n"
            "usage: whittle COMMAND ...\n\n"
-           "  build       build one executable from an application, a release or an escript\n"
-           "  size        show the size of each part of an executable\n"
+           "  build       build one executable, or an image for a board, from an application, a"
+           " release or an escript\n"
+           "  size        show the size of each part of an executable or an image\n"
            "  why         explain why an executable contains a function (M, M:F or M:F/A) or not\n"
            "  features    list the features (parts of OTP) that `build --feature' turns on or off\n"
            "  targets     list the machines that you can build for\n"
-           "  run         run an executable, in an emulator if it is for another machine\n"
+           "  boards      list the boards that you can make an image for\n"
+           "  run         run an executable, in an emulator if it is for another machine; or boot"
+           " an image of a board in an emulator. The options are for an image, and follow its"
+           " name\n"
            "  trace       run a command and record the functions that its Erlang VMs call, for"
            " `build --evidence'; it exits with the code of CMD, or with 1 if only the "
            "recording failed\n"
@@ -112,11 +116,16 @@ help(Config) ->
 
 help_of_command(Config) ->
     Text = "usage: whittle build [OPTION...] PATH\n\n"
-           "build one executable from an application, a release or an escript\n\n"
+           "build one executable, or an image for a board, from an application, a release or an"
+           " escript\n\n"
            "  -o, --out OUT         the path of the output (default: the name of the application"
            " or release, in this directory)\n"
            "  --target TARGET       the machine to build for; `whittle targets' describes each"
            " (x86_64, board; default: x86_64)\n"
+           "  --board BOARD         make a bootable image for this board; `whittle boards'"
+           " describes each\n"
+           "  --env NAME=VALUE      on a board: a variable of the program's environment; you can"
+           " repeat this option\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
            " default: 25)\n"
            "  --vm FLAVOR           size: the small interpreter; speed: the JIT (size, speed;"
@@ -163,9 +172,9 @@ help_of_command(Config) ->
            "  --json                print the result as JSON\n",
     ?assertEqual({0, Text, ""}, whittle(Config, ["help", "build"])),
     ?assertEqual({0, Text, ""}, whittle(Config, ["build", "--help"])),
-    ?assertEqual({0, "usage: whittle run OUT [ARGUMENT...]\n\n"
-                  "run an executable, in an emulator if it is for another machine\n", ""},
-                 whittle(Config, ["run", "-h"])).
+    {0, Run, ""} = whittle(Config, ["run", "-h"]),
+    ?assertNotEqual(nomatch, string:prefix(Run, "usage: whittle run [OPTION...] OUT"
+                                                " [ARGUMENT...]\n\nrun an executable, in ")).
 
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
@@ -305,8 +314,8 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets run trace measure tune load "
-              "clean completion"},
+            [{"\"\"", "help version build size why features targets boards run trace measure tune "
+              "load clean completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"help hel", "help"},
@@ -317,7 +326,7 @@ completion(Config) ->
              {"build app --feature -gr", "-graphemes"},
              {"build \"\"", ""},                 % file names
              {"build app --t", "--target"},
-             {"build app -", "--out -o --target --otp --vm --format --keep-include"
+             {"build app -", "--out -o --target --board --env --otp --vm --format --keep-include"
               " --keep-attributes --shake --missing --feature --keep --evidence --seen --remote"
               " --data --atoms --code --native --settings --app --no-outside-links --ca-certs"
               " --json"},
@@ -325,8 +334,8 @@ completion(Config) ->
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
              {"size --", "--by --json"},
-             {"run out --", ""},
-             {"run build -", ""}]].
+             {"build app --board q", "qemu-arm"},
+             {"run out --", "--memory --serial --monitor --no-reboot"}]].
 
 %% An interactive zsh completes the typed words, each with a tab, and runs the line.
 completion_zsh(Config) ->
@@ -1107,13 +1116,13 @@ flags(Config) ->
            "'; export WHITTLE_CACHE; env A="],
     Arguments = #{"build" => [?config(hello, Config)], "size" => ["made"],
                   "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => [],
-                  "measure" => ["list"]},
+                  "boards" => [], "measure" => ["list"]},
     %% In acceptance/suites, tune_SUITE and load_SUITE have those of `tune' and `load', which run
-    %% programs.
+    %% programs, and image_SUITE those of `run'.
     Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
                                      not is_map_key(value, Option)]}
              || #{name := Name, options := Options} <- whittle_command_line:table(),
-                not lists:member(Name, ["tune", "load"])],
+                not lists:member(Name, ["tune", "load", "run"])],
     ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
     [?assertMatch({Name, Words, {0, [_ | _], ""}},
                   {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})

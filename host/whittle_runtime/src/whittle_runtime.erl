@@ -12,12 +12,14 @@
 -export([check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
          default_target/0, otps/0, default_otp/0,
          format_error/1, step_output/1]).
+%% Other artifacts
+-export([artifact/2]).
 %% Sources
 -export([given/2, patches_apply/2, source/2, source_file/3]).
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
 
--export_type([given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
+-export_type([job/0, given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
               component/0, progress/0, reason/0]).
 
 -type spec() ::
@@ -115,6 +117,17 @@
           'of' := pos_integer(),        % the number of steps
           percent := 0..100}.           % estimated share of the task
 
+%% An artifact that another application describes: a kernel, for example. Its key contains all keys
+%% of the job except `task' and `tools', and the versions of the target's compiler.
+-type job() ::
+        #{name := string(),             % the beginning of its name in the cache
+          task := string(),             % for a person: "Linux 6.1 for qemu-arm"
+          target := string(),
+          tools := [{string(), string()}], % programs that it needs, each with its Debian package
+          source => {linux, string()},  % a component and its release (priv/sources.config)
+          recipe := whittle_recipe:recipe(),
+          files := #{file:filename() => binary()}}. % in the work directory
+
 %% The reasons of errors. format_error/1 formats each as one line.
 -type reason() :: whittle_runtime_error:reason().
 
@@ -143,6 +156,16 @@ given(File, Sum) ->
 -spec patches_apply(given(), options()) -> ok | {error, reason()}.
 patches_apply(Given, Options) ->
     whittle_runtime_build:patches_apply(Given, Options).
+
+%% @doc Returns an artifact that another application describes, from the cache or from a new build.
+%%
+%% The result has the artifact's directory `dir', its `id', and the version of the source (`vsn', ""
+%% without a source). It takes the same options as {@link ensure/2}.
+-spec artifact(job(), options()) ->
+          {ok, #{dir := file:filename(), id := string(), vsn := string(), _ => _}}
+        | {error, reason()}.
+artifact(Job, Options) ->
+    whittle_runtime_build:artifact(Job, Options).
 
 %% @doc Finds or fetches the source of a release, and returns its version.
 -spec source(string(), options()) -> {ok, string()} | {error, reason()}.

@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2]).
+-export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2, artifact/2]).
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
@@ -76,6 +76,37 @@ suites_of(Source = #{vsn := Vsn}, #{otp := Release, root := Root, id := Id}, Opt
             describe => fun(_) -> {ok, #{otp => Release, vsn => Vsn,
                                          apps => whittle_recipe_suites:apps()}}
                         end}, Options).
+
+%% @doc Implements {@link whittle_runtime:artifact/2}.
+-spec artifact(whittle_runtime:job(), whittle_runtime:options()) ->
+          {ok, #{dir := file:filename(), id := string(), vsn := string()}}
+        | {error, whittle_runtime:reason()}.
+artifact(#{target := Name, tools := Tools} = Job, Options) ->
+    steps([fun(_) -> whittle_target:load(Name) end,
+           fun(Target) -> tools(Target, Tools ++ [Tool || {Name1, _} = Tool <- ?TOOLS,
+                                                          lists:member(Name1, ["make", "tar",
+                                                                               "xz", "gcc"])]) end,
+           fun(Target) -> whole_artifact(Job, Target, Options) end]).
+
+whole_artifact(#{source := {Component, Release}} = Job, Target, Options) ->
+    steps([fun(_) -> whittle_source:find(Component, Release, Options) end,
+           fun(#{vsn := Vsn} = Source) ->
+                   whole_artifact((maps:remove(source, Job))#{from => Source}, Vsn, Target,
+                                  Options)
+           end]);
+whole_artifact(Job, Target, Options) ->
+    whole_artifact(Job, "", Target, Options).
+
+whole_artifact(#{name := Name, task := Task, recipe := Recipe, files := Files} = Job, Vsn,
+               #{identify := Identify}, Options) ->
+    Source = maps:from_list([{source, From} || #{from := From} <- [Job]]),
+    build(Source#{name => Name, task => Task, recipe => Recipe, files => Files,
+                  inputs => #{files => maps:map(fun(_, Bytes) ->
+                                                        whittle_digest:hex(
+                                                          crypto:hash(sha256, Bytes))
+                                                end, Files)},
+                  identify => Identify, variables => [], verify => [],
+                  describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
 %% @doc Implements {@link whittle_runtime:check/2}.
 -spec check(whittle_runtime:spec(), whittle_runtime:options()) ->

@@ -23,7 +23,7 @@
 
 -export_type([source/0, component/0, digest/0]).
 
--type component() :: erlang | openssl | ncurses | musl | gcc.
+-type component() :: erlang | openssl | ncurses | musl | gcc | linux.
 
 -type source() ::
         #{component := component(),

@@ -1,0 +1,81 @@
+%% @doc Makes an image for a board in `whittle build --board': first the executable in a temporary
+%% directory, then the image.
+-module(whittle_build_image).
+
+-export([board/2, make/4]).
+
+%% @doc Finds the board of a command, and checks the options that go with it.
+-spec board(string(), whittle_command_line:values()) ->
+          {ok, whittle_board_data:board()} | {error, whittle:failure()}.
+board(Name, Values) ->
+    Checked = whittle_work:steps(
+                [fun(_) -> whittle_board:board(Name) end,
+                 fun(Board) ->
+                         Given = #{target => maps:get(target, Values, any),
+                                   env => maps:get(env, Values, [])},
+                         case whittle_board:check(Board, Given) of
+                             ok -> {ok, Board};
+                             {error, _} = Error -> Error
+                         end
+                 end]),
+    case {Checked, Values} of
+        {{ok, _}, #{format := dir}} ->
+            whittle_failure:usage("--format dir makes no image: leave it out with --board");
+        {{ok, _}, _} -> Checked;
+        {{error, Reason}, _} -> whittle_failure:board(Reason)
+    end.
+
+%% @doc Makes an image. Show makes the result of the executable's build.
+-spec make(whittle_make:request(), whittle_board_data:board(), whittle_command_line:values(),
+           fun(({ok, whittle_make:made()} | {error, whittle_make:reason()}) ->
+                      {ok, whittle:result()} | {error, whittle:failure()})) ->
+          {ok, whittle:result()} | {error, whittle:failure()}.
+make(Request, Board, Values, Show) ->
+    whittle_work:steps(
+      [fun(_) -> checked(Values) end,
+       fun(_) ->
+               case whittle_unfinished:make_directory("whittle-image") of
+                   {ok, Dir} ->
+                       try in(Dir, Request, Board, Values, Show)
+                       after
+                           whittle_unfinished:remove_directory(Dir)
+                       end;
+                   {error, Reason} -> whittle_failure:board({no_place, Reason})
+               end
+       end]).
+
+checked(#{out := Out}) -> failed(whittle_board:check_output(Out));
+checked(_) -> ok.
+
+in(Dir, Request, Board, Values, Show) ->
+    Program = filename:join(Dir, "program"),
+    case whittle_make:make(Request#{out => Program}) of
+        {ok, #{ledger := #{name := Name, version := Version} = Ledger,
+               runtime := #{natives := Natives}} = Made} ->
+            Out = maps:get(out, Values, binary_to_list(Name) ++ ".img"),
+            Image = fun(_) ->
+                            whittle_progress:step("making the image"),
+                            whittle_board:image(
+                              #{board => Board, program => Program, natives => Natives,
+                                name => Name, version => Version, out => Out,
+                                env => maps:get(env, Values, []),
+                                runtime => #{progress => fun whittle_progress:event/1}})
+                    end,
+            whittle_work:steps(
+              [fun(_) -> checked(#{out => Out}) end,
+               fun(_) -> failed(Image(none)) end,
+               fun(Done) ->
+                       {ok, Result} = Show({ok, Made#{ledger := Ledger#{out := <<"executable">>}}}),
+                       {ok, with_image(Result, Done)}
+               end]);
+        {error, _} = Error -> Show(Error)
+    end.
+
+failed({error, Reason}) -> whittle_failure:board(Reason);
+failed(Ok) -> Ok.
+
+with_image(#{text := Text, json := Json} = Result,
+           #{out := Out, size := Size, label := #{parts := Parts, board := Board}}) ->
+    Result#{text => [Text, $\n, whittle_image_table:text(Parts, Out, Size)],
+            json => Json#{image => #{out => unicode:characters_to_binary(Out), size => Size,
+                                     board => Board, parts => Parts}}}.

@@ -1,0 +1,249 @@
+%% @doc Makes bootable images for boards, reads them, and boots them in an emulator.
+%%
+%% A board is data ({@link board/1}). An image is one file that a boot loader or an emulator starts:
+%% a kernel, the first process (native/init) and one executable of Whittle. docs/boards.md describes
+%% boards and images.
+-module(whittle_board).
+
+-import(whittle_work, [steps/1]).
+
+-export([boards/0, board/1, check/2, check_output/1, image/1]).
+-export([is_image/1, label/1, emulator/2, memory/1, serial/1]).
+-export([format_error/1, details/1]).
+
+-export_type([request/0, made/0, error/0]).
+
+-type request() ::
+        #{board := whittle_board_data:board(),
+          program := file:filename(),       % an executable of Whittle for the board's target
+          natives := [atom()],              % the C libraries in its VM; they choose the features
+                                            % of the kernel
+          name := string(),                 % of the program
+          version := string(),
+          out := file:filename(),
+          env => [string()],                % "NAME=VALUE", the program's environment
+          runtime => whittle_runtime:options()}.
+
+-type made() :: #{out := file:filename(), size := pos_integer(),
+                  label := whittle_board_label:label()}.
+
+-type error() ::
+        whittle_board_data:error()
+      | whittle_board_image:error()
+      | {runtime, whittle_runtime:reason()}
+      | {pack, whittle_pack:error()}
+      | {other_target, #{board := string(), target := string(), given := string()}}
+      | {bad_variable, {string(), unicode:chardata()}}
+      | {unreadable, {file:filename(), file:posix() | badarg}}
+      | {not_an_image, file:filename()}
+      | {damaged_image, file:filename()}
+      | {not_ours, file:filename()}
+      | {no_emulator, #{board := string(), program := string()}}.
+
+%% The limits of native/init/init.c, less the variables that the kernel sets.
+-define(MOST_BYTES, 4096).
+-define(MOST_VARIABLES, 48).
+%% The largest image that is read.
+-define(MOST_IMAGE, 1024 * 1024 * 1024).
+
+%% @doc Lists the boards that come with Whittle, ordered by name.
+-spec boards() -> [whittle_board_data:board()].
+boards() -> whittle_board_data:all().
+
+%% @doc Returns a board by its name. A name with a slash is the path of a description.
+-spec board(string()) -> {ok, whittle_board_data:board()} | {error, error()}.
+board(Name) -> whittle_board_data:load(Name).
+
+%% @doc Checks a board against the target that the user gave (or `any'), and the variables for the
+%% program's environment, before a build.
+-spec check(whittle_board_data:board(), #{target := string() | any, env := [string()]}) ->
+          ok | {error, error()}.
+check(#{name := Name, target := Target}, #{target := Given, env := Lines}) ->
+    case lists:member(Given, [any, Target]) of
+        true -> variables(Lines);
+        false -> {error, {other_target, #{board => Name, target => Target, given => Given}}}
+    end.
+
+%% @doc Checks that an image can be written to a path, as far as this is possible without writing.
+%% An existing file must be an image.
+-spec check_output(file:filename()) -> ok | {error, error()}.
+check_output(Out) ->
+    case whittle_pack:check_beside(Out) of
+        ok ->
+            case filelib:is_regular(Out) andalso filelib:file_size(Out) > 0
+                andalso not is_image(Out) of
+                true -> {error, {not_ours, Out}};
+                false -> ok
+            end;
+        {error, Reason} -> {error, {pack, Reason}}
+    end.
+
+%% @doc Makes an image. The file is complete or does not exist. The kernel and init come from the
+%% cache or from a build, whose progress goes to the option `progress' of `runtime'.
+-spec image(request()) -> {ok, made()} | {error, error()}.
+image(#{board := Board, program := Program, natives := Natives, out := Out} = Request) ->
+    #{name := BoardName, target := Target} = Board,
+    Options = maps:get(runtime, Request, #{}),
+    Env = maps:get(env, Request, []),
+    steps([fun(_) -> variables(Env) end,
+           fun(_) -> runtime(whittle_board_kernel:init(Board, Options)) end,
+           fun(#{dir := Init}) ->
+                   Features = whittle_board_kernel:features(Natives),
+                   steps([fun(_) -> runtime(whittle_board_kernel:kernel(Board, Features, Options))
+                          end,
+                          fun(#{dir := Kernel}) -> {ok, {Kernel, Init}} end])
+           end,
+           fun({Kernel, Init}) ->
+                   case whittle_file:whole(Program, ?MOST_IMAGE) of
+                       {ok, Bytes} ->
+                           Environment = unicode:characters_to_binary([[L, $\n] || L <- Env]),
+                           whittle_board_image:assemble(Board, Kernel, Init,
+                                                        #{program => Bytes,
+                                                          environment => Environment});
+                       {error, Reason} -> {error, {unreadable, {Program, Reason}}}
+                   end
+           end,
+           fun({Bytes, Parts}) ->
+                   Label = #{board => text(BoardName), target => text(Target),
+                             name => text(maps:get(name, Request)),
+                             version => text(maps:get(version, Request)), parts => Parts},
+                   written(Out, whittle_board_label:add(Bytes, Label))
+           end]).
+
+%% @doc Tells whether a file ends as an image does. It reads only the end.
+-spec is_image(file:filename()) -> boolean().
+is_image(File) ->
+    whittle_file:check(File) =:= ok andalso
+        case file:open(File, [read, raw, binary]) of
+            {ok, Fd} ->
+                Last = case file:position(Fd, {eof, -64}) of
+                           {ok, _} -> file:read(Fd, 64);
+                           {error, _} = Error -> Error
+                       end,
+                ok = file:close(Fd),
+                case Last of
+                    {ok, Bytes} -> whittle_board_label:is_image(Bytes);
+                    _ -> false
+                end;
+            {error, _} -> false
+        end.
+
+%% @doc Reads the label of an image: its board, its program, and all parts with their stored and raw
+%% bytes. The error `damaged_image' means that a byte of the image has changed.
+-spec label(file:filename()) -> {ok, #{size := pos_integer(), _ => _}} | {error, error()}.
+label(File) ->
+    case whittle_file:whole(File, ?MOST_IMAGE) of
+        {ok, Bytes} ->
+            case whittle_board_label:read(Bytes) of
+                {ok, Label} -> {ok, Label#{size => byte_size(Bytes)}};
+                {error, no_label} -> {error, {not_an_image, File}};
+                {error, damaged} -> {error, {damaged_image, File}}
+            end;
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
+    end.
+
+%% @doc Returns the words of the command that boots an image.
+-spec emulator(file:filename(), whittle_board_emulator:options()) ->
+          {ok, [string()]} | {error, error()}.
+emulator(File, Options) ->
+    steps([fun(_) -> label(File) end,
+           fun(#{board := Name}) -> board(binary_to_list(Name)) end,
+           fun(#{name := Name, emulator := [Program | _]} = Board) ->
+                   case os:find_executable(Program) of
+                       false -> {error, {no_emulator, #{board => Name, program => Program}}};
+                       _ -> {ok, whittle_board_emulator:command(Board, File, Options)}
+                   end
+           end]).
+
+%% @doc Reads a size of memory in megabytes: `24M' or `1G'.
+-spec memory(string()) -> {ok, pos_integer()} | error.
+memory(Text) -> whittle_board_emulator:memory(Text).
+
+%% @doc Reads the other end of an emulated serial line: `pty', `tcp:PORT' or `unix:PATH'.
+-spec serial(string()) -> {ok, whittle_board_emulator:serial()} | error.
+serial(Text) -> whittle_board_emulator:serial(Text).
+
+%% @doc Formats an error as one line for a person. The line ends with the next thing to do.
+-spec format_error(error()) -> unicode:chardata().
+format_error({unknown_board, #{board := Name, known := Known}}) ->
+    ["there is no board ", whittle_file_name:printable(Name),
+     whittle_suggestion:hint(Name, Known), "; use one of ", lists:join(", ", Known),
+     ", or the path of a description (./FILE.config)"];
+format_error({bad_board, #{file := File, why := Why}}) ->
+    [File, " does not describe a board: ", Why, "; docs/boards.md describes the keys"];
+format_error({other_target, #{board := Name, target := Target, given := Given}}) ->
+    ["the board ", Name, " needs the target ", Target, ", not ", Given,
+     ": leave out --target"];
+format_error({bad_variable, {Line, Why}}) ->
+    ["the variable `", whittle_file_name:printable(Line), "' ", Why];
+format_error({link, _}) ->
+    "the link of the image failed, as the lines above say: report this as a bug of Whittle";
+format_error({no_place, {Dir, Reason}}) ->
+    ["cannot write to ", Dir, " (", file:format_error(Reason),
+     "): free space there, or set TMPDIR to another directory"];
+format_error({unreadable, {File, Reason}}) ->
+    [File, " ", whittle_file:format_error(Reason), ": name another file"];
+format_error({not_an_image, File}) ->
+    [File, " is no image of a board: build one with `whittle build PATH --board NAME'"];
+format_error({damaged_image, File}) ->
+    [File, " is damaged: copy it again, or build it again"];
+format_error({not_ours, File}) ->
+    [File, " exists and is no image of a board: name another file with -o"];
+format_error({no_emulator, #{board := Name, program := Program}}) ->
+    ["the emulator ", Program, " of the board ", Name, " is not on the PATH: install it"
+     " (tools/setup board)"];
+format_error({runtime, Reason}) -> whittle_runtime:format_error(Reason);
+format_error({pack, Reason}) -> whittle_pack:format_error(Reason).
+
+%% @doc Returns the lines that belong above the line of {@link format_error/1}: the last output of a
+%% failed program.
+-spec details(error()) -> [unicode:chardata()].
+details({link, #{tail := Lines}}) -> Lines;
+details({runtime, Reason}) -> whittle_runtime:step_output(Reason);
+details(_) -> [].
+
+%% Internal
+
+runtime({error, Reason}) -> {error, {runtime, Reason}};
+runtime({ok, _} = Ok) -> Ok.
+
+written(Out, Bytes) ->
+    case whittle_pack:write_beside(Out, Bytes) of
+        ok ->
+            {ok, Label} = whittle_board_label:read(Bytes),
+            {ok, #{out => Out, size => byte_size(Bytes), label => Label}};
+        {error, Reason} -> {error, {pack, Reason}}
+    end.
+
+variables(Lines) ->
+    Bytes = lists:sum([byte_size(text(Line)) + 1 || Line <- Lines]),
+    Wrong = [{Line, Why} || Line <- Lines, Why <- [wrong(Line)], Why =/= ok]
+        ++ [{hd(Lines), "and the others have more than 4,096 bytes: shorten them"}
+            || Bytes > ?MOST_BYTES]
+        ++ [{hd(Lines), "and the others are more than 48: give fewer"}
+            || length(Lines) > ?MOST_VARIABLES],
+    case Wrong of
+        [] -> ok;
+        [First | _] -> {error, {bad_variable, First}}
+    end.
+
+wrong(Line) ->
+    case string:split(Line, "=") of
+        [Name, Value] ->
+            IsName = re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$", [dollar_endonly]) =/= nomatch,
+            case lists:any(fun(C) -> C < 32 end, Value) of
+                _ when not IsName -> "has no name of letters, digits and _ before the =";
+                true -> "contains a control character: a value has one line";
+                false -> policy(Name, Value)
+            end;
+        [_] -> "has no =: write NAME=VALUE"
+    end.
+
+policy(Name, Value) when Name =:= "WHITTLE_END"; Name =:= "WHITTLE_CRASH" ->
+    case lists:member(Value, ["poweroff", "reboot", "restart", "halt"]) of
+        true -> ok;
+        false -> "must be poweroff, reboot, restart or halt"
+    end;
+policy(_, _) -> ok.
+
+text(Chars) -> unicode:characters_to_binary(Chars).

@@ -1,0 +1,150 @@
+%% @hidden Reads and checks the descriptions of boards.
+%%
+%% A description is a file of `{Key, Value}.' terms: `priv/boards/NAME.config', or a file of the
+%% user. docs/boards.md explains how to write one. Only this module knows the format.
+-module(whittle_board_data).
+
+-export([all/0, load/1, options/2]).
+
+-export_type([board/0, option/0, error/0]).
+
+-type board() ::
+        #{name := string(),             % the file's name
+          summary := string(),          % one line for a person
+          target := string(),           % a name that whittle_runtime:targets/0 lists
+          tested := string(),           % how far the board was tried, for a person
+          arch := string(),             % Linux's name of the processor
+          cross := string(),            % the beginning of the names of gcc and binutils
+          image := zimage,              % the form of the bootable file
+          memory := pos_integer(),      % megabytes of the emulated board
+          console := string(),          % a name in /dev
+          cmdline := string(),          % words for the kernel
+          devices := [string()],        % further devices, for a person
+          emulator := [string()],       % the command, without the image, the memory and the
+                                        % ends of `console' and `serial' (whittle_board_emulator)
+          kernel := [{feature(), [option()]}]}. % in addition to priv/kernel.config
+
+-type feature() :: base | serial | gpio.
+
+%% A name without CONFIG_, its value, and the reason.
+-type option() :: {string(), y | n, string()}.
+
+-type error() :: {unknown_board, #{board := string(), known := [string()]}}
+               | {bad_board, #{file := file:filename(), why := unicode:chardata()}}.
+
+%% @doc Lists the boards of `priv/boards', ordered by name. A mistake in one of these files is a bug
+%% and crashes.
+-spec all() -> [board()].
+all() ->
+    [begin
+         {ok, Board} = read(File),
+         Board
+     end || File <- lists:sort(filelib:wildcard(filename:join([priv(), "boards", "*.config"])))].
+
+%% @doc Returns a board of `priv/boards' by its name. A name with a slash is the path of a user's
+%% description.
+-spec load(string()) -> {ok, board()} | {error, error()}.
+load(Name) ->
+    case lists:member($/, Name) of
+        true -> with_target(Name, read(Name));
+        false ->
+            Boards = all(),
+            case [Board || #{name := N} = Board <- Boards, N =:= Name] of
+                [Board] -> {ok, Board};
+                [] -> {error, {unknown_board, #{board => Name,
+                                                known => [N || #{name := N} <- Boards]}}}
+            end
+    end.
+
+with_target(File, {ok, #{target := Target}} = Read) ->
+    Known = [Name || #{name := Name} <- whittle_runtime:targets()],
+    case lists:member(Target, Known) of
+        true -> Read;
+        false -> bad(File, ["the value of target must be one of ", lists:join(", ", Known)])
+    end;
+with_target(_, Error) -> Error.
+
+%% @doc Returns the options of a board's kernel for the given features, each once. The board's own
+%% value of an option counts.
+-spec options(board(), [feature()]) -> [option()].
+options(#{kernel := Own}, Features) ->
+    {ok, Common} = file:consult(filename:join(priv(), "kernel.config")),
+    Named = [Option || {Feature, Options} <- Own ++ Common,
+                       lists:member(Feature, [base | Features]),
+                       Option <- Options],
+    lists:ukeysort(1, Named).
+
+%% Internal
+
+read(File) ->
+    case whittle_file:text(File) of
+        {ok, Text} ->
+            case whittle_term:parse(Text) of
+                {ok, Terms} -> checked(File, Terms);
+                {error, Why} -> bad(File, Why)
+            end;
+        {error, Reason} ->
+            bad(File, ["the file ", whittle_file:format_error(Reason)])
+    end.
+
+checked(File, Terms) ->
+    Keys = [Key || {Key, _} <- Terms],
+    Mistakes = ["a term is not {Key, Value}" || length(Keys) =/= length(Terms)]
+        ++ [io_lib:format("~0tp is there twice", [Key]) || Key <- lists:usort(Keys -- keys()),
+                                                           lists:member(Key, keys())]
+        ++ [["there is no key ", whittle_file_name:printable(lists:flatten(
+                                                               io_lib:format("~0tp", [Key])))]
+            || Key <- lists:usort(Keys), not lists:member(Key, keys())]
+        ++ [["the key ", atom_to_list(Key), " is missing"] || Key <- keys() -- Keys]
+        ++ [["the value of ", atom_to_list(Key), " must be ", Wanted]
+            || {Key, Value} <- Terms, {K, Wanted, Is} <- values(), K =:= Key, not Is(Value)],
+    case Mistakes of
+        [] -> {ok, (maps:from_list(Terms))#{name => filename:basename(File, ".config")}};
+        [Mistake | _] -> bad(File, Mistake)
+    end.
+
+bad(File, Why) -> {error, {bad_board, #{file => File, why => Why}}}.
+
+keys() -> [Key || {Key, _, _} <- values()].
+
+values() ->
+    [{summary, "a string", fun is_text/1},
+     {target, "a word", fun is_word/1},
+     {tested, "a string", fun is_text/1},
+     {arch, "a word", fun is_word/1},
+     {cross, "a word", fun is_word/1},
+     {image, "zimage", fun(Value) -> Value =:= zimage end},
+     {memory, "a number of megabytes from 4 to 3072",
+      fun(Value) -> is_integer(Value) andalso Value >= 4 andalso Value =< 3072 end},
+     {console, "a word", fun is_word/1},
+     {cmdline, "a string without quotation marks and backslashes", fun is_cmdline/1},
+     {devices, "a list of strings", fun is_texts/1},
+     {emulator, "a list of words that begins with a program",
+      fun(Value) -> is_texts(Value) andalso Value =/= [] end},
+     {kernel, "a list of {base | serial | gpio, [{Option, y | n, Reason}]}", fun is_kernel/1}].
+
+is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
+
+is_texts(Value) -> is_list(Value) andalso lists:all(fun is_text/1, Value).
+
+%% Words of this kind become parts of shell commands.
+is_word(Value) -> is_text(Value) andalso re:run(Value, "^[A-Za-z0-9_.-]+$") =/= nomatch.
+
+is_cmdline(Value) ->
+    is_text(Value) andalso [C || C <- Value, C =:= $" orelse C =:= $\\ orelse C < 32
+                                                orelse C > 126] =:= [].
+
+is_kernel(Value) ->
+    is_list(Value) andalso
+        lists:all(fun({Feature, Options}) ->
+                          lists:member(Feature, [base, serial, gpio]) andalso is_list(Options)
+                              andalso lists:all(fun is_option/1, Options);
+                     (_) -> false
+                  end, Value).
+
+is_option({Name, Value, Reason}) ->
+    is_text(Name) andalso re:run(Name, "^[A-Z0-9_]+$") =/= nomatch
+        andalso (Value =:= y orelse Value =:= n) andalso is_text(Reason);
+is_option(_) -> false.
+
+priv() -> code:priv_dir(whittle_board).

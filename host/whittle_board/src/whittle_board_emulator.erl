@@ -1,0 +1,57 @@
+%% @hidden Writes the command that boots an image in its board's emulator. This module is pure.
+-module(whittle_board_emulator).
+
+-export([command/3, memory/1, serial/1]).
+
+-export_type([options/0, serial/0]).
+
+-type serial() :: none | pty | {tcp, inet:port_number()} | {unix, string()}.
+
+-type options() ::
+        #{memory => pos_integer(),      % megabytes; default: the board's
+          serial => serial(),           % the other end of the serial line; default: none
+          monitor => file:filename(),   % the path of a socket for qemu's monitor; default: none
+          reboot => boolean()}.         % default: true; false: a reboot ends the emulator
+
+%% @doc Returns the words of the command. The console is the command's standard input and output:
+%% Ctrl-A X ends the emulator, and Ctrl-A C changes to its monitor and back.
+-spec command(whittle_board_data:board(), file:filename(), options()) -> [string()].
+command(#{emulator := Words, memory := Megabytes}, Image, Options) ->
+    Words
+        ++ ["-m", integer_to_list(maps:get(memory, Options, Megabytes)) ++ "M",
+            "-kernel", Image,
+            "-chardev", "stdio,id=console,signal=off,mux=on", "-mon", "chardev=console",
+            "-chardev", channel(maps:get(serial, Options, none)) ++ ",id=serial"]
+        ++ lists:append([["-monitor", "unix:" ++ escaped(Path) ++ ",server=on,wait=off"]
+                         || #{monitor := Path} <- [Options]])
+        ++ ["-no-reboot" || not maps:get(reboot, Options, true)].
+
+channel(none) -> "null";
+channel(pty) -> "pty";
+channel({tcp, Port}) ->
+    "socket,host=127.0.0.1,port=" ++ integer_to_list(Port) ++ ",server=on,wait=off";
+channel({unix, Path}) -> "socket,path=" ++ escaped(Path) ++ ",server=on,wait=off".
+
+%% A comma in a value is written twice.
+escaped(Path) -> lists:append(string:replace(Path, ",", ",,", all)).
+
+%% @doc Reads a size of memory: `24M', or `1G'.
+-spec memory(string()) -> {ok, pos_integer()} | error.
+memory(Text) ->
+    case re:run(Text, "^([1-9][0-9]{0,4})([MG])$", [{capture, all_but_first, list},
+                                                   dollar_endonly]) of
+        {match, [Digits, "M"]} -> {ok, list_to_integer(Digits)};
+        {match, [Digits, "G"]} -> {ok, 1024 * list_to_integer(Digits)};
+        nomatch -> error
+    end.
+
+%% @doc Reads the other end of a serial line: `pty', `tcp:PORT' or `unix:PATH'.
+-spec serial(string()) -> {ok, serial()} | error.
+serial("pty") -> {ok, pty};
+serial("unix:" ++ [_ | _] = "unix:" ++ Path) -> {ok, {unix, Path}};
+serial("tcp:" ++ Digits) ->
+    case string:to_integer(Digits) of
+        {Port, ""} when Port > 0, Port < 65536 -> {ok, {tcp, Port}};
+        _ -> error
+    end;
+serial(_) -> error.

@@ -1,0 +1,92 @@
+%% @hidden Writes and reads the label at the end of an image: its board, its program and its parts.
+%%
+%% A boot loader ignores the bytes after a kernel. The label is lines `KEY VALUE', then the number
+%% of bytes of these lines as 32 bits, then a mark. Its line `sha256' is the digest of all bytes
+%% before the label. This module is pure.
+-module(whittle_board_label).
+
+-export([add/2, read/1, is_image/1]).
+
+-export_type([label/0, part/0, error/0]).
+
+-type label() ::
+        #{board := binary(), target := binary(), name := binary(), version := binary(),
+          parts := [part()]}.
+
+-type part() :: #{name := binary(), stored := non_neg_integer(), raw := non_neg_integer()}.
+
+-type error() :: no_label | damaged.
+
+-define(MARK, "Whittle image 1\n").
+%% The largest label. A label has about 400 bytes.
+-define(MOST, 65536).
+
+%% @doc Adds a label to an image. Values must not contain a newline.
+-spec add(binary(), label()) -> binary().
+add(Image, #{parts := Parts} = Label) ->
+    Lines = [["sha256 ", digest(Image), $\n]]
+        ++ [[atom_to_list(Key), $\s, Value, $\n]
+            || Key <- keys(), #{Key := Value} <- [Label]]
+        ++ [[io_lib:format("part ~b ~b ", [Stored, Raw]), Name, $\n]
+            || #{name := Name, stored := Stored, raw := Raw} <- Parts],
+    Text = iolist_to_binary(Lines),
+    true = byte_size(Text) =< ?MOST,
+    <<Image/binary, Text/binary, (byte_size(Text)):32, ?MARK>>.
+
+%% @doc Tells whether the last bytes of a file are those of a label.
+-spec is_image(binary()) -> boolean().
+is_image(Bytes) ->
+    Size = length(?MARK),
+    byte_size(Bytes) >= Size andalso binary:part(Bytes, byte_size(Bytes), -Size) =:= <<?MARK>>.
+
+%% @doc Reads the label of an image and checks the digest. The last part is the label itself, so the
+%% stored bytes of all parts add up to the image.
+-spec read(binary()) -> {ok, label()} | {error, error()}.
+read(Bytes) ->
+    Tail = length(?MARK) + 4,
+    case is_image(Bytes) andalso byte_size(Bytes) >= Tail of
+        true ->
+            <<Size:32, _/binary>> = binary:part(Bytes, byte_size(Bytes), -Tail),
+            Rest = byte_size(Bytes) - Tail - Size,
+            case Size =< ?MOST andalso Rest >= 0 of
+                true ->
+                    <<Image:Rest/binary, Text:Size/binary, _/binary>> = Bytes,
+                    parsed(Image, Text, Tail);
+                false -> {error, damaged}
+            end;
+        false -> {error, no_label}
+    end.
+
+%% Internal
+
+keys() -> [board, target, name, version].
+
+digest(Image) -> whittle_digest:hex(crypto:hash(sha256, Image)).
+
+parsed(Image, Text, Tail) ->
+    Lines = [binary:split(Line, <<" ">>) || Line <- binary:split(Text, <<"\n">>, [global, trim])],
+    Named = maps:from_list([{Key, Value} || [Key, Value] <- Lines]),
+    Values = [{Key, Value} || Key <- keys(), #{} <- [Named],
+                              {ok, Value} <- [maps:find(atom_to_binary(Key), Named)]],
+    Parts = [part(Value) || [<<"part">>, Value] <- Lines],
+    Sum = iolist_to_binary(digest(Image)),
+    case Named of
+        #{<<"sha256">> := Sum} when length(Values) =:= 4 ->
+            Stored = [S || #{stored := S} <- Parts],
+            case length(Stored) =:= length(Parts) andalso lists:sum(Stored) =:= byte_size(Image) of
+                true ->
+                    Own = byte_size(Text) + Tail,
+                    {ok, (maps:from_list(Values))#{
+                           parts => Parts ++ [#{name => <<"label">>, stored => Own,
+                                                raw => Own}]}};
+                false -> {error, damaged}
+            end;
+        _ -> {error, damaged}
+    end.
+
+part(Value) ->
+    case re:run(Value, "^([0-9]{1,12}) ([0-9]{1,12}) (.+)$", [{capture, all_but_first, binary}]) of
+        {match, [Stored, Raw, Name]} ->
+            #{name => Name, stored => binary_to_integer(Stored), raw => binary_to_integer(Raw)};
+        nomatch -> damaged
+    end.
