@@ -5,11 +5,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([crypto/1, mistake/1, tls/1, asked_over_tls/1, certificates/1, database_on_disk/1,
-         brought/1, brought_wrong/1]).
+-export([crypto/1, mistake/1, parallel/1, tls/1, asked_over_tls/1, certificates/1,
+         database_on_disk/1, brought/1, brought_wrong/1]).
 
 all() ->
-    [crypto, mistake, tls, asked_over_tls, certificates, database_on_disk, brought,
+    [crypto, mistake, parallel, tls, asked_over_tls, certificates, database_on_disk, brought,
      brought_wrong].
 
 init_per_suite(Config) ->
@@ -38,6 +38,12 @@ mistake(Config) ->
                         ["-noshell", "-eval", Eval]),
     ?assertMatch({0, <<"{badarg,{\"hash.c\",", _/binary>>}, Stock),
     ?assertEqual(Stock, keeper(Config, ["mistake"])).
+
+%% A libcrypto without locks crashes here in most runs.
+parallel(Config) ->
+    ?assertEqual({0, <<"16\n">>},
+                 running:alone(proplists:get_value(keeper, Config), ["parallel"],
+                               #{env => [{"ERL_FLAGS", "+S 4:4"}]})).
 
 tls(Config) ->
     ?assertEqual({0, <<"{'tlsv1.3',{ok,<<\"hellohello\">>}}\n">>}, keeper(Config, ["tls"])).

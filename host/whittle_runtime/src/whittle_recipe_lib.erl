@@ -128,11 +128,16 @@ openssl(Target = #{openssl := Name}, Flavor, Source, Part) ->
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 8, lines => 20,
+       %% With -static in LDFLAGS, OpenSSL's Configure turns off threads, and with them all locks.
+       %% Then two schedulers that use crypto destroy its memory. Nothing is linked here.
        script => ["cd src"] ++ whittle_toolchain:tools(Target, Flags)
-           ++ ["./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
-               " --openssldir=/etc/ssl" ++ Without]},
+           ++ ["unset LDFLAGS",
+               "./Configure " ++ Name ++ " --prefix=/openssl --libdir=lib"
+               " --openssldir=/etc/ssl threads" ++ Without]},
      #{name => "compile", seconds => 90, lines => 900,
-       script => ["cd src", "make build_generated", "make -j\"$JOBS\" " ++ Libraries,
+       script => ["cd src", "make build_generated",
+                  "grep -q 'define OPENSSL_THREADS' include/openssl/configuration.h",
+                  "make -j\"$JOBS\" " ++ Libraries,
                   "mkdir \"$OUT/lib\"", "cp " ++ Libraries ++ " \"$OUT/lib\"",
                   "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
 
