@@ -5,13 +5,15 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, wrong_arguments/1,
-         wrong_scenario/1, no_server/1, ipv6/1, tls/1, remote/1]).
+-export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, results/1, page/1,
+         terminal/1, signals/1, second_signal/1, killed_coordinator/1, killed_agent/1, full_disk/1,
+         wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1, tls/1, remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [visitors, check, missed, json, several_agents, example, wrong_arguments, wrong_scenario,
+    [visitors, check, missed, json, several_agents, example, results, page, terminal, signals,
+     second_signal, killed_coordinator, killed_agent, full_disk, wrong_arguments, wrong_scenario,
      no_server, ipv6, tls, remote].
 
 init_per_suite(Config) ->
@@ -61,7 +63,7 @@ check(Config) ->
 missed(Config) ->
     {1, Output} = load(scenario([{limit, "held >= 1000"}], Config), []),
     ?assertMatch({match, _}, re:run(Output, "^held >= 1000 +20 +missed$", [multiline])),
-    ?assertEqual(nomatch, re:run(Output, "whittle: ")).
+    ?assertEqual(nomatch, re:run(Output, "whittle: (?!note: )")).
 
 json(Config) ->
     {0, Output} = load(scenario([], Config), ["--json", "--seed", "7"]),
@@ -93,8 +95,166 @@ example(Config) ->
     {0, Output} = running:whittle(["load", File]),
     ?assertMatch({match, _}, re:run(Output, "^errors < 0.1 % +0.00 % +met$", [multiline])).
 
+%% A run keeps its samples, and a report of them is the same. Another run does not replace it.
+results(Config) ->
+    Dir = filename:join(directory(Config), "kept"),
+    File = scenario([], Config),
+    {0, Output} = load(File, ["-o", Dir]),
+    ?assertMatch({match, _}, re:run(Output, "^the page: .*kept/page.html$", [multiline])),
+    ?assertMatch({match, _}, re:run(Output, "^[0-9]+ s: 20 started, 20 held, 0 errors",
+                                    [multiline])),
+    ?assertEqual(["page.html", "result.json", "run.json", "samples.jsonl", "seconds.csv",
+                  "steps.csv"], lists:sort(element(2, file:list_dir(Dir)))),
+    {ok, Result} = file:read_file(filename:join(Dir, "result.json")),
+    ok = file:delete(filename:join(Dir, "result.json")),
+    {0, Report} = running:whittle(["load", "report", Dir]),
+    ?assertMatch({match, _}, re:run(Report, "^errors < 1 +0 +met$", [multiline])),
+    ?assertEqual({ok, Result}, file:read_file(filename:join(Dir, "result.json"))),
+    ?assertMatch({1, <<"whittle: ", _/binary>>}, load(File, ["-o", Dir])),
+    {0, Compared} = running:whittle(["load", "compare", Dir, Dir]),
+    ?assertMatch({match, _}, re:run(Compared, "^ask p99 +[0-9.]+ [a-z]+ +[0-9.]+ [a-z]+ +1.00$",
+                                    [multiline])),
+    ?assertMatch({1, <<"whittle: /nowhere holds no results of a run", _/binary>>},
+                 running:whittle(["load", "report", "/nowhere"])),
+    ?assertMatch({2, <<"whittle: `whittle load report' needs DIR", _/binary>>},
+                 running:whittle(["load", "report"])),
+    ?assertMatch({2, <<"whittle: `whittle load compare' needs two directories", _/binary>>},
+                 running:whittle(["load", "compare", Dir])).
+
+%% A browser shows all charts, and asks for nothing outside of the file.
+page(Config) ->
+    Page = filename:join([directory(Config), "kept", "page.html"]),
+    {0, Dom} = running:run(os:find_executable("chromium"),
+                           ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
+                            "file://" ++ uri_string:quote(Page, "/")], #{}),
+    ?assertEqual(8, length(binary:matches(Dom, <<"<figure><svg">>))),
+    [?assertMatch({Text, {_, _}}, {Text, binary:match(Dom, Text)})
+     || Text <- [<<"All thresholds are met.">>, <<"90 %">>, <<"planned">>, <<"server">>,
+                 <<"href=\"samples.jsonl\"">>]],
+    {ok, Html} = file:read_file(Page),
+    ?assertEqual(nomatch, re:run(Html, "<script|(src|href)=\"(https?:|//)")).
+
+%% On a terminal the view stands in one place, whatever its size is. Ctrl-C removes it, and the
+%% results follow.
+terminal(Config) ->
+    [begin
+         Dir = filename:join(directory(Config), "terminal-" ++ Columns),
+         Run = on_terminal("stty -echo cols " ++ Columns ++ " rows 20; " ++ Setting, Dir, Config),
+         Begin = running:until(Run, <<"server ">>),
+         true = port_command(Run, [3]),
+         {130, Rest} = running:ended(Run),
+         Shown = <<Begin/binary, "server ", Rest/binary>>,
+         %% Each line of the view ends so.
+         Lines = [lists:last(binary:split(Part, <<"\n">>, [global]))
+                  || Part <- lists:droplast(binary:split(Shown, <<"\e[K\r\n">>, [global]))],
+         Plain = [re:replace(Line, "\e\\[[0-9]*[A-Za-z]|\r", "", [global, {return, binary}])
+                  || Line <- Lines],
+         ?assertMatch([_, _ | _], [1 || <<"users", _/binary>> <- Plain]),
+         ?assertEqual([], [Line || Line <- Plain,
+                                   string:length(Line) >= list_to_integer(Columns)]),
+         ?assertEqual(HasColors, binary:match(Shown, <<"\e[32m">>) =/= nomatch),
+         %% Behind the last view the terminal is as before.
+         [After | _] = lists:reverse(binary:split(Shown, <<"\e[J">>, [global])),
+         ?assertMatch({match, _}, re:run(After, "\nheld at the end +[0-9]+\r\n")),
+         ?assertEqual(nomatch, binary:match(After, <<"\e[3">>))
+     end || {Columns, Setting, HasColors} <- [{"80", "TERM=xterm NO_COLOR=", true},
+                                              {"40", "TERM=xterm NO_COLOR=1", false}]],
+    Dumb = on_terminal("TERM=dumb", filename:join(directory(Config), "terminal-dumb"), Config),
+    Begin = running:until(Dumb, <<" s: ">>),
+    true = port_command(Dumb, [3]),
+    {130, Rest} = running:ended(Dumb),
+    ?assertEqual(nomatch, binary:match(<<Begin/binary, Rest/binary>>, <<"\e">>)).
+
+%% The first signal ends the run in order, and the results are there.
+signals(Config) ->
+    [begin
+         Dir = filename:join(directory(Config), "stopped-" ++ Signal),
+         Run = started(long(Config), Dir, Config),
+         _ = running:until(Run, <<" s: ">>),
+         ok = running:signal(Run, Signal),
+         {Ended, Output} = running:ended(Run),
+         ?assertEqual({Signal, Code}, {Signal, Ended}),
+         [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
+          || Pattern <- ["^whittle: note: the run was stopped at second [0-9]+ of 60: ",
+                         "^held at the end +[0-9]+$", "^the page: "]],
+         ?assertEqual(nomatch, binary:match(Output, <<"left no unfinished files">>)),
+         {ok, Json} = file:read_file(filename:join(Dir, "result.json")),
+         ?assertMatch(#{<<"stopped">> := #{<<"reason">> := <<"asked">>}},
+                      jiffy:decode(Json, [return_maps])),
+         ?assertEqual("", agents(Config))
+     end || {Signal, Code} <- [{"INT", 130}, {"TERM", 143}, {"HUP", 129}]].
+
+%% The agent does not answer, so the run waits for it. The second signal ends the run at once.
+second_signal(Config) ->
+    Dir = filename:join(directory(Config), "at-once"),
+    Run = started(long(Config), Dir, Config),
+    _ = running:until(Run, <<" s: ">>),
+    [Agent] = string:lexemes(agents(Config), "\n"),
+    "" = os:cmd("kill -STOP " ++ Agent),
+    ok = running:signal(Run, "INT"),
+    ok = running:signal(Run, "TERM"),
+    ?assertMatch({130, _}, running:ended(Run)),
+    %% The kernel continues a stopped process whose parents have ended.
+    _ = os:cmd("kill -CONT " ++ Agent),
+    ok = gone(Agent),
+    ?assertMatch({1, _}, running:whittle(["load", "report", Dir])),
+    ?assert(filelib:is_file(filename:join(Dir, "page.html"))).
+
+%% Somebody kills the VM of the coordinator. Its agents end, and its samples are there.
+killed_coordinator(Config) ->
+    Dir = filename:join(directory(Config), "killed"),
+    Run = started(long(Config), Dir, Config),
+    _ = running:until(Run, <<" s: ">>),
+    [Agent] = string:lexemes(agents(Config), "\n"),
+    {os_pid, Script} = erlang:port_info(Run, os_pid),
+    "" = os:cmd("pkill -KILL -P " ++ integer_to_list(Script) ++ " beam"),
+    ?assertMatch({137, _}, running:ended(Run)),
+    ok = gone(Agent),
+    {1, Output} = running:whittle(["load", "report", Dir]),
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: the samples end at second [0-9]+ of "
+                                    "60, "
+                                    "because somebody", [multiline])).
+
+%% Somebody kills one of two agents. The other one goes on, and the result says so.
+killed_agent(Config) ->
+    Dir = filename:join(directory(Config), "one-left"),
+    Run = started(scenario([{limit, "started > 0"}], Config), Dir, ["--agents", "2"], Config),
+    _ = running:until(Run, <<" s: ">>),
+    [Agent, _] = string:lexemes(agents(Config), "\n"),
+    "" = os:cmd("kill -KILL " ++ Agent),
+    {1, Output} = running:ended(Run),
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] ended too soon \\(exit "
+                                    "code "
+                                    "137\\)", [multiline])),
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: 1 of 2 agents ended too soon",
+                                    [multiline])),
+    ?assertMatch({match, _}, re:run(Output, "^held at the end +10$", [multiline])).
+
+%% The disk becomes full during the run: one line says so, and the samples up to there are there.
+full_disk(Config) ->
+    Disk = filename:join(directory(Config), "disk"),
+    ok = filelib:ensure_path(Disk),
+    Line = "mount -t tmpfs -o size=12k none '" ++ Disk ++ "' || { echo no disk; exit 99; }; "
+        "\"$@\"; "
+        "code=$?; wc -l <'" ++ Disk ++ "/full/samples.jsonl'; exit $code",
+    case running:run(os:find_executable("unshare"),
+                     ["--mount", "--map-root-user", "/bin/sh", "-c", Line, "sh",
+                      filename:join(running:root(), "whittle"), "load", long(Config), "-o",
+                      filename:join(Disk, "full")], #{env => keep}) of
+        {99, Said} -> {skip, binary_to_list(Said)};
+        {Code, Output} ->
+            ?assertEqual({1, Output}, {Code, Output}),
+            ?assertMatch({match, [_]}, re:run(Output, "samples.jsonl cannot be written", [global])),
+            ?assertMatch({match, _}, re:run(Output, "^whittle: note: the run was stopped at second "
+                                            "[0-9]+ of 60, because .*no space left", [multiline])),
+            ?assertMatch({match, _}, re:run(Output, "^held at the end +[0-9]+$", [multiline])),
+            ?assertMatch({match, _}, re:run(Output, "\n[1-9][0-9]*\n$"))
+    end.
+
 wrong_arguments(Config) ->
     File = scenario([], Config),
+    ?assertMatch({2, <<"whittle: unexpected argument `c'", _/binary>>},
+                 running:whittle(["load", "a", "b", "c"])),
     ?assertEqual({2, <<"whittle: `whittle load' needs SCENARIO; see `whittle help load'\n">>},
                  running:whittle(["load"])),
     ?assertEqual({2, <<"whittle: --agents cannot be `0'; give a whole number from 1 to 1000\n">>},
@@ -114,7 +274,9 @@ wrong_scenario(Config) ->
 %% The users fail; the run itself does not.
 no_server(Config) ->
     {1, Output} = load(scenario([{port, integer_to_list(running:free_port())}], Config), []),
-    ?assertMatch({match, _}, re:run(Output, "^econnrefused +connect +20$", [multiline])).
+    ?assertMatch({match, _}, re:run(Output, "^econnrefused +connect +20$", [multiline])),
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: no user could connect \\(connect, 20 "
+                                    "times: econnrefused\\): start the server", [multiline])).
 
 %% The agent gets IPv6 only if the server's address needs it. The check counts the ports of ::1.
 ipv6(Config) ->
@@ -192,7 +354,51 @@ remote(Config) ->
     {1, Output} = load(scenario([{host, "192.0.2.1"}], Config), []),
     ?assertMatch({match, _}, re:run(Output, "^whittle: .*192.0.2.1.*--allow-remote")).
 
-load(File, Options) -> running:whittle(["load", File | Options]).
+%% Without -o, the results would lie beside the logs.
+load(File, Options) ->
+    Out = case lists:member("-o", Options) of
+              true -> [];
+              false -> ["-o", File ++ integer_to_list(erlang:unique_integer([positive]))]
+          end,
+    running:whittle(["load", File | Out ++ Options]).
+
+directory(Config) -> proplists:get_value(dir, Config).
+
+%% Starts a run whose agents lie in a directory of the test, so that the test finds them.
+started(File, Dir, Config) -> started(File, Dir, [], Config).
+
+started(File, Dir, Options, Config) ->
+    Temporary = filename:join(directory(Config), "tmp"),
+    ok = filelib:ensure_path(Temporary),
+    running:start("/usr/bin/env",
+                  ["--default-signal=INT,HUP,TERM", "TMPDIR=" ++ Temporary,
+                   filename:join(running:root(), "whittle"), "load", File, "-o", Dir | Options],
+                  #{env => keep}).
+
+%% script(1) makes the terminal. The parent of this VM may ignore SIGINT, which a shell cannot
+%% trap.
+on_terminal(Setting, Dir, Config) ->
+    Line = [Setting, " '", filename:join(running:root(), "whittle"), "' load '", long(Config),
+            "' -o '", Dir, "'"],
+    running:start("/usr/bin/env", ["--default-signal=INT,HUP,QUIT", "script", "-qefc",
+                                   lists:flatten(Line), "/dev/null"], #{env => keep}).
+
+agents(Config) ->
+    os:cmd("pgrep -f '^" ++ filename:join(directory(Config), "tmp") ++ "/whittle-load'").
+
+gone(Pid) ->
+    case os:cmd("kill -0 " ++ Pid ++ " 2>&1") of
+        "" -> gone(Pid);
+        _ -> ok
+    end.
+
+long(Config) ->
+    File = filename:join(directory(Config), "long.load"),
+    ok = file:write_file(File, ["{target, \"tcp://127.0.0.1:", proplists:get_value(port, Config),
+                                "\"}.\n{phases, [{hold, 20, \"60 s\"}]}.\n"
+                                "{users, [{all, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"},"
+                                " stay]}]}.\n{thresholds, [\"held >= 100000\"]}.\n"]),
+    File.
 
 %% Twenty users within half a second, each with one question
 scenario(Changes, Config) ->

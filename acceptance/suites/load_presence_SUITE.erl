@@ -144,7 +144,17 @@ wrong_setting(Config) ->
     {1, Port} = running:run(Presence, [], #{env => [{"PRESENCE_SECRET", "secret"},
                                                     {"PRESENCE_XMPP_PORT", "x"}]}),
     ?assertMatch({match, _}, re:run(Port, "^presence: the setting xmpp_port .*give a port",
-                                    [multiline])).
+                                    [multiline])),
+    {Server, #{xmpp := Taken}} = started([], Config),
+    {1, InUse} = running:run(Presence, [], #{env => [{"PRESENCE_SECRET", "secret"},
+                                                     {"PRESENCE_METRICS_PORT", "none"},
+                                                     {"PRESENCE_LINES_PORT", "none"},
+                                                     {"PRESENCE_XMPP_PORT",
+                                                      integer_to_list(Taken)}]}),
+    ?assertMatch({match, _}, re:run(InUse, "^presence: the server cannot start: port [0-9]+ of "
+                                    "`xmpp' cannot be opened .address already in use.; choose",
+                                    [multiline])),
+    ok = stopped(Server).
 
 %% The server
 

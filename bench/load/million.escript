@@ -18,6 +18,8 @@
 -define(LEAST_FREE, 2_000_000_000).
 
 main([Users | More]) ->
+    %% They are for this VM, and not for those that a build starts.
+    true = os:unsetenv("ERL_FLAGS"),
     {Seconds, Agents, Rates} = options(More),
     run(list_to_integer(Users), Seconds, Agents, Rates).
 

@@ -22,12 +22,26 @@ start(_, _) ->
                               [[io_lib:format(" ~s on port ~b", [Name, Port])
                                 || {Name, Port} <- ports()]]),
                     {ok, Pid};
-                {error, _} = Error -> Error
+                {error, Reason} = Error ->
+                    say(["the server cannot start: ", why(Reason)]),
+                    Error
             end;
         {error, Reason} ->
-            io:format(standard_error, "presence: ~ts~n", [presence_config:format_error(Reason)]),
+            say(presence_config:format_error(Reason)),
             {error, Reason}
     end.
+
+say(Text) -> io:format(standard_error, "presence: ~ts~n", [Text]).
+
+%% The reason inside of those of the supervisors
+why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
+why({cannot_listen, {Name, Port, Reason}}) ->
+    io_lib:format("port ~b of `~s' cannot be opened (~ts); choose another one",
+                  [Port, Name, inet:format_error(Reason)]);
+why({cannot_listen, Reason}) ->
+    io_lib:format("the port for metrics cannot be opened (~ts); choose another one with "
+                  "PRESENCE_METRICS_PORT", [inet:format_error(Reason)]);
+why(Reason) -> io_lib:format("~0tp", [Reason]).
 
 %% @private
 -spec prep_stop(State) -> State.

@@ -14,7 +14,8 @@
 
 %% The result of a command, for people and for `--json'.
 -type result() :: #{text := unicode:chardata(), json := whittle_json:json(),
-                    exit => 0 | 1}.     % default: 0
+                    exit => 0 | 1,               % default: 0
+                    stopped => 129 | 143}.       % the work ended in order after a signal
 
 %% The failure of a command. A usage error exits with 2, any other failure with 1. {@link
 %% whittle_failure} makes failures.
@@ -80,14 +81,19 @@ run({run, Module, Values}) ->
     whittle_progress:clear(),
     case Result of
         {ok, #{json := Json} = Done} when is_map_key(json, Values) ->
-            {ok, maps:get(exit, Done, 0), encoded(Json)};
-        {ok, #{text := Text} = Done} -> {ok, maps:get(exit, Done, 0), Text};
+            {ok, exit_code(Done), encoded(Json)};
+        {ok, #{text := Text} = Done} -> {ok, exit_code(Done), Text};
         {error, _} = Error -> Error
     end;
 run({show, Text}) -> {ok, 0, Text};
 run({error, Line}) -> whittle_failure:usage(Line).
 
--spec finish(0..2, standard_io | standard_error, unicode:chardata()) -> no_return().
+%% The script turns 144 and 145 into the code of the signal that it got itself.
+exit_code(#{stopped := 143}) -> 144;
+exit_code(#{stopped := 129}) -> 145;
+exit_code(Done) -> maps:get(exit, Done, 0).
+
+-spec finish(0..2 | 144..145, standard_io | standard_error, unicode:chardata()) -> no_return().
 finish(Code, standard_error, Text) ->
     _ = io:put_chars(standard_error, Text),
     halt(Code);

@@ -53,7 +53,7 @@ zsh() ->
      [["        ", Pattern, ") offered=(", lists:join($\s, [described(Word) || Word <- Words]),
        ") ;;\n"] || {Pattern, Words} <- places()],
      "    esac\n"
-     "    if (( $#offered )); then _describe word offered; else _files; fi\n"
+     "    if (( $#offered )); then _describe word offered || _files; else _files; fi\n"
      "}\n"
      "if [[ $funcstack[1] = _whittle ]]; then _whittle \"$@\"\n"
      "else\n"

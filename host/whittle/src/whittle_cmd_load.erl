@@ -4,14 +4,25 @@
 
 -export([command/0, run/1]).
 
+%% A run without a terminal prints about so many lines.
+-define(MOST_LINES, 60).
+%% The view, and the seconds between two lines, in the process dictionary
+-define(VIEW, {?MODULE, view}).
+-define(LINES, {?MODULE, lines}).
+
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
-    #{name => "load", arguments => ["SCENARIO", "[SCENARIO]"],
+    #{name => "load", arguments => ["SCENARIO", "[SCENARIO]", "[DIR]"],
+      words => ["check", "report", "compare", "account"],
       help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
               "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
+              "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two; "
               "`account' measures what a connection costs",
-      options => [#{name => agents, long => "agents", value => "N",
+      options => [#{name => out, long => "out", short => $o, value => "DIR",
+                    help => "the directory of the samples and the page (default: "
+                            "SCENARIO.results, or SCENARIO.results-2 and so on)"},
+                  #{name => agents, long => "agents", value => "N",
                     help => "spread the users over N VMs (default: as many as they need)"},
                   #{name => seed, long => "seed", value => "N",
                     help => "draw other random numbers than the scenario's seed does"},
@@ -27,27 +38,46 @@ command() ->
 %% @doc Runs a scenario.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["account"]} = Values) -> whittle_cmd_load_account:run(Values);
-run(#{arguments := ["check"]}) -> needs_scenario("load check");
+run(#{arguments := ["check"]}) -> needs("load check", "SCENARIO");
 run(#{arguments := ["check", File]} = Values) ->
-    whittle_work:steps([fun(_) -> options(Values) end,
+    whittle_work:steps([fun(_) -> options(File, Values) end,
                         fun(Options) -> checked(whittle_load:check(File, Options)) end]);
+run(#{arguments := ["report", Dir]}) -> reported(whittle_load:report(Dir), #{});
+run(#{arguments := ["report"]}) -> needs("load report", "DIR");
+run(#{arguments := ["compare", One, Other]}) -> compared(whittle_load:compare(One, Other));
+run(#{arguments := ["compare" | _]}) -> needs("load compare", "two directories");
+run(#{arguments := [_, _, Word]}) ->
+    whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help load'"]);
 run(#{arguments := [_, Word]}) ->
     whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one"]);
 run(#{arguments := [File]} = Values) ->
-    whittle_work:steps([fun(_) -> options(Values) end,
-                        fun(Options) -> ran(whittle_load:run(File, Options)) end]);
-run(_) -> needs_scenario("load").
+    whittle_work:steps([fun(_) -> options(File, Values) end,
+                        fun(Options) ->
+                                Kept = Options#{dir => directory(File, Values),
+                                                command => command(File, Values)},
+                                ran(whittle_load:run(File, Kept))
+                        end]);
+run(_) -> needs("load", "SCENARIO").
 
-needs_scenario(Name) ->
-    whittle_failure:usage(["`whittle ", Name, "' needs SCENARIO; see `whittle help load'"]).
+needs(Name, What) ->
+    whittle_failure:usage(["`whittle ", Name, "' needs ", What, "; see `whittle help load'"]).
 
-options(Values) ->
+directory(_, #{out := Dir}) -> Dir;
+directory(File, _) -> {new, filename:basename(File, ".load") ++ ".results"}.
+
+%% The options that change the load
+command(File, Values) ->
+    ["whittle", "load", File]
+        ++ lists:append([["--" ++ atom_to_list(Name), map_get(Name, Values)]
+                         || Name <- [agents, seed], is_map_key(Name, Values)]).
+
+options(File, Values) ->
     whittle_work:steps(
       [fun(_) ->
                number(agents, {1, 1000}, Values, maps:with([allow_remote, hosts, trial], Values))
        end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,
-       fun(Options) -> {ok, Options#{tell => fun tell/1}} end]).
+       fun(Options) -> {ok, Options#{tell => fun(Event) -> tell(File, Event) end}} end]).
 
 number(Name, {Least, Most}, Values, Options) ->
     case Values of
@@ -62,8 +92,31 @@ number(Name, {Least, Most}, Values, Options) ->
         _ -> {ok, Options}
     end.
 
+%% From `running' on, a signal stops the run in order. Each event comes in the process of the
+%% command.
+tell(File, {running, Pid, Duration}) ->
+    _ = put(?VIEW, whittle_load:view(filename:basename(File), Duration)),
+    _ = put(?LINES, max(1, ceil(Duration / 1.0e9 / ?MOST_LINES))),
+    ok = shown(),
+    whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
+tell(_, {sample, Second}) ->
+    _ = put(?VIEW, whittle_load:viewed(Second, get(?VIEW))),
+    shown();
+tell(_, {second, Second, Result}) ->
+    case whittle_progress:has_view() orelse (Second + 1) rem get(?LINES) > 0 of
+        true -> ok;
+        false -> whittle_progress:line(whittle_load:progress(Second, Result))
+    end;
+tell(_, {writing, Dir}) -> whittle_progress:step(["writing the page in ", Dir]);
+tell(_, Event) -> tell(Event).
+
+shown() ->
+    case whittle_progress:has_view() of
+        true -> whittle_progress:view(fun(Size) -> whittle_load:view_lines(get(?VIEW), Size) end);
+        false -> ok
+    end.
+
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
-tell({second, Second, Result}) -> whittle_progress:step(whittle_load:progress(Second, Result));
 tell({agent_ended, N, Status}) ->
     whittle_progress:note(io_lib:format("agent ~b ended too soon (exit code ~b): its users and "
                                         "last counts are lost", [N, Status]));
@@ -87,13 +140,32 @@ checked({ok, #{users := Users, agents := Agents, needs := Needs, enough := Enoug
            exit => case Enough of true -> 0; false -> 1 end}};
 checked({error, Reason}) -> whittle_failure:load(Reason).
 
-ran({ok, Report}) ->
-    Slow = whittle_load:slow(Report),
-    _ = [whittle_progress:note(Slow) || Slow =/= none],
-    {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
-           json => whittle_load:json(Report),
-           exit => case whittle_load:met(Report) of
-                       true -> 0;
-                       false -> 1
-                   end}};
-ran({error, Reason}) -> whittle_failure:load(Reason).
+ran(Result) ->
+    reported(Result, case whittle_stop:asked() of
+                         none -> #{};
+                         Code -> #{stopped => Code}
+                     end).
+
+%% A file that could not be written must not hide the results of a run.
+reported({ok, Report}, Done) ->
+    _ = [whittle_progress:note(Line) || Line <- whittle_load:warnings(Report)
+                                            ++ maps:get(notes, Report, [])],
+    Failures = [Text || #{failure := Reason} <- [Report],
+                        {error, #{text := Text}} <- [whittle_failure:load(Reason)]],
+    _ = [whittle_progress:note(Text) || Text <- Failures],
+    {ok, Done#{text => [[[whittle_table:text(Table), $\n] || Table <- whittle_load:tables(Report)],
+                        [["the page: ", Page, $\n] || #{page := Page} <- [Report]]],
+               json => whittle_load:json(Report),
+               exit => case whittle_load:met(Report) andalso Failures =:= [] of
+                           true -> 0;
+                           false -> 1
+                       end}};
+reported({error, Reason}, _) -> whittle_failure:load(Reason).
+
+compared({ok, Tables}) ->
+    {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- Tables],
+           json => [[[case Cell of
+                          _ when is_integer(Cell) -> Cell;
+                          _ -> unicode:characters_to_binary(Cell)
+                      end || Cell <- Row] || Row <- Table] || Table <- Tables]}};
+compared({error, Reason}) -> whittle_failure:load(Reason).

@@ -5,10 +5,14 @@
 %% VM keeps SIGINT for itself. A closed terminal sends SIGHUP to the VM itself. The script also
 %% reports the stop and sets the exit code. This module reports outputs that were complete before
 %% the signal.
+%%
+%% Work that has results to keep ends in order after the first signal ({@link in_order/1}). The
+%% script repeats SIGTERM until the VM has ended, so a later SIGTERM or SIGHUP means nothing. After
+%% a second Ctrl-C the script sends SIGUSR1, which always stops the command at once.
 -module(whittle_stop).
 -behaviour(gen_event).
 
--export([install/0, install/1]).
+-export([install/0, install/1, in_order/1, asked/0]).
 -export([init/1, handle_event/2, handle_call/2, handle_info/2]).
 
 %% The time for the worker to leave a file system call, and for a killed program to end. Both are
@@ -19,8 +23,14 @@
 %% files below a build's directory, and many times that on a busy machine.
 -define(LAST_MS, 60_000).
 
-%% The process that does the work, and the time of install/1.
--type state() :: {pid(), pos_integer()}.
+-record(state, {worker :: pid(),                       % the process that does the work
+                last_ms :: pos_integer(),              % the time of install/1
+                in_order = none :: none | fun(() -> term()),
+                asked = none :: none | exit_code()}).  % of the first signal, with `in_order'
+
+-type state() :: #state{}.
+
+-type exit_code() :: 129 | 143.
 
 %% @doc Replaces the signal handler that would shut down the VM in order, because an orderly
 %% shutdown waits for the work to end. Call this function in the process that does the work.
@@ -31,12 +41,21 @@ install() -> install(?LAST_MS).
 -spec install(pos_integer()) -> ok.
 install(LastMs) ->
     ok = gen_event:swap_handler(erl_signal_server, {erl_signal_handler, []},
-                                {?MODULE, {self(), LastMs}}),
+                                {?MODULE, #state{worker = self(), last_ms = LastMs}}),
     %% OTP lets SIGHUP end the VM. A SIGHUP that the caller ignores (nohup) stays ignored.
     case ignores_hangup() of
         true -> ok;
         false -> os:set_signal(sighup, handle)
     end.
+
+%% @doc Lets the work end in order. The first signal calls the function, which must return at once,
+%% and the VM goes on.
+-spec in_order(fun(() -> term())) -> ok.
+in_order(Fun) -> gen_event:call(erl_signal_server, ?MODULE, {in_order, Fun}).
+
+%% @doc Returns the exit code of the signal after which the work ends in order.
+-spec asked() -> none | exit_code().
+asked() -> gen_event:call(erl_signal_server, ?MODULE, asked).
 
 %% @private
 -spec init({state(), term()}) -> {ok, state()}.
@@ -44,12 +63,15 @@ init({State, _}) -> {ok, State}.
 
 %% @private
 -spec handle_event(atom(), state()) -> {ok, state()} | no_return().
-handle_event(sigterm, State) -> stop(143, State);
-handle_event(sighup, State) -> stop(129, State);
+handle_event(sigterm, State) -> signal(143, State);
+handle_event(sighup, State) -> signal(129, State);
+handle_event(sigusr1, State) -> stop(143, State);
 handle_event(_, State) -> {ok, State}.
 
 %% @private
--spec handle_call(term(), state()) -> {ok, ok, state()}.
+-spec handle_call(term(), state()) -> {ok, ok | none | exit_code(), state()}.
+handle_call({in_order, Fun}, State) -> {ok, ok, State#state{in_order = Fun}};
+handle_call(asked, State) -> {ok, State#state.asked, State};
 handle_call(_, State) -> {ok, ok, State}.
 
 %% @private
@@ -71,8 +93,15 @@ ignores_hangup() ->
         {error, _} -> false
     end.
 
--spec stop(129 | 143, state()) -> no_return().
-stop(Code, {Worker, LastMs}) ->
+signal(Code, #state{in_order = none} = State) -> stop(Code, State);
+signal(Code, #state{in_order = Fun, asked = none} = State) ->
+    _ = Fun(),
+    {ok, State#state{asked = Code}};
+%% The script repeats its signal, and a terminal sends SIGHUP to both.
+signal(_, State) -> {ok, State}.
+
+-spec stop(exit_code(), state()) -> no_return().
+stop(Code, #state{worker = Worker, last_ms = LastMs}) ->
     _ = spawn(fun() -> last_resort(LastMs) end),
     %% First the worker stops writing, then the files are removed. A step that fails must not
     %% prevent the next step or the halt. gen_event would remove a handler that fails, and the VM

@@ -6,14 +6,15 @@
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
          hangup/1, hangup_ignored/1, undo_that_fails/1, undo_without_end/1, complete_output/1,
-         removal_from_cache/1]).
+         removal_from_cache/1, in_order/1, at_once/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
 all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, hangup, hangup_ignored,
-         undo_that_fails, undo_without_end, complete_output, removal_from_cache].
+         undo_that_fails, undo_without_end, complete_output, removal_from_cache,
+         in_order, at_once].
 
 init_per_testcase(Case, Config) ->
     [{dir, Dir} | _] = Own = made:dir(Case, Config),
@@ -128,6 +129,29 @@ complete_output(Config) ->
                                                             " is complete\n"]))),
     ?assertEqual({ok, <<"bytes">>}, file:read_file(Out)).
 
+%% The first signal only calls the function of the work, and its repetitions do nothing. The work
+%% then knows the exit code of the signal.
+in_order(Config) ->
+    {Port, Pipe} = working("orders", Config),
+    terminate(Port),
+    [] = made:expect(Port, "asked\\n"),
+    signal("HUP", Port),
+    terminate(Port),
+    ok = file:close(Pipe),
+    ?assertMatch({7, <<"143\n">>}, made:ended(Port)).
+
+%% SIGUSR1 ends the VM although the work wanted to end in order.
+at_once(Config) ->
+    {Port, Pipe} = working("orders", Config),
+    terminate(Port),
+    [] = made:expect(Port, "asked\\n"),
+    signal("USR1", Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    ?assertMatch({143, _}, made:ended(Port)),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
 %% Starts a VM whose worker is in a call that reads from a pipe. It returns the VM and the other
 %% end of the pipe.
 working(How, Config) -> working("exec env --default-signal=HUP", How, Config).
@@ -171,6 +195,7 @@ work() ->
                                        fun() -> receive after infinity -> ok end end)
          || How =:= "waits"],
     _ = [ok = whittle_pack:write_beside(filename:join(Dir, "out"), "bytes") || How =:= "writes"],
+    _ = [ok = whittle_stop:in_order(fun() -> io:put_chars("asked\n") end) || How =:= "orders"],
     Watch = spawn(fun watch/0),
     _ = erlang:trace_pattern({erlang, suspend_process, '_'}, true, []),
     1 = erlang:trace(whereis(erl_signal_server), true, [call, {tracer, Watch}]),
@@ -182,6 +207,10 @@ work() ->
             "sweeps" -> whittle_cache_clean:sweep(filename:join(Dir, "cache"), "own", Read);
             _ -> Read()
         end,
+    _ = [begin
+             io:format("~p~n", [whittle_stop:asked()]),
+             halt(7)
+         end || How =:= "orders"],
     _ = [change_the_list() || How =:= "lists", ok <- [io:put_chars("lists\n")]],
     receive after infinity -> ok end.
 

@@ -5,8 +5,9 @@
 -module(whittle_load).
 
 -export([account/2, account_tables/1, account_json/1, account_progress/1]).
--export([run/2, check/2, need/1, progress/2, slow/1, tables/1, json/1, met/1, code/1,
-         format_error/1, details/1]).
+-export([run/2, stop/1, report/1, compare/2, check/2, need/1]).
+-export([view/2, viewed/2, view_lines/2]).
+-export([progress/2, warnings/1, tables/1, json/1, met/1, code/1, format_error/1, details/1]).
 
 -export_type([options/0, report/0, event/0, need/0, reason/0]).
 
@@ -14,28 +15,29 @@
         #{agents => pos_integer(),              % default: as many as the scenario needs
           seed => integer(),                    % instead of the scenario's
           allow_remote => boolean(),            % default: false
+          %% The directory of the results, or a name for a new one. Default: none
+          dir => file:filename() | {new, file:filename()},
+          command => [string()],                % for the page
           hosts => [string()],                  % other machines for the agents, by ssh
           trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
 %% `needs' comes before a run, and lists the limits that it will hit.
--type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}.
+-type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}
+               | {writing, Directory :: file:filename()}.
 
 -type need() :: whittle_load_limits:need().
 
--type report() ::
-        #{scenario := whittle_load_scenario:scenario(),
-          result := whittle_load_result:result(),
-          verdicts := [whittle_load_result:verdict()],
-          agents := pos_integer(),
-          machines := pos_integer(),            % of the agents
-          lost := [pos_integer()],
-          duration := non_neg_integer()}.       % planned, nanoseconds
+%% Of run/2 and report/1. `page' and `notes' are there if the run has a directory. `failure' says
+%% that the last files could not be written.
+-type report() :: #{result := whittle_load_result:result(), page => file:filename(),
+                    notes => [unicode:chardata()], failure => reason(), _ => _}.
 
 -type reason() :: whittle_load_scenario:error()
                 | whittle_load_run:error()
                 | whittle_load_target:error()
                 | whittle_load_limits:error()
+                | whittle_load_samples:error()
                 | whittle_load_build:error()
                 | whittle_load_account:error()
                 | whittle_load_trial:error()
@@ -59,12 +61,77 @@ run(File, Options) ->
                _ = [Tell({needs, Missing})
                     || [_ | _] = Missing <- [[Need || Need <- Needs,
                                                       not whittle_load_limits:enough(Need)]]],
-               whittle_load_build:with_agent(
-                 Scenario, Spread, hosts(Options), Tell,
-                 fun(Commands) ->
-                         run(changed(Scenario, Spread, Options), Commands, Spread, Tell)
-                 end)
+               kept(File, changed(Scenario, Spread, Options), Spread, Options,
+                    fun(Changed, Keep) ->
+                            whittle_load_build:with_agent(
+                              Scenario, Spread, hosts(Options), Tell,
+                              fun(Commands) -> run(Changed, Commands, Spread, Tell, Keep) end)
+                    end)
        end]).
+
+%% Opens the directory of the results before anything is built, and writes its last files.
+kept(File, Scenario, #{agents := Agents}, #{dir := Given} = Options, Run) ->
+    Dir = case Given of
+              {new, Name} -> whittle_load_samples:free(Name);
+              _ -> Given
+          end,
+    Facts = whittle_load_report:facts(File, Scenario, Options#{agents => Agents,
+                                                               holds => holds(Scenario)}),
+    ok = whittle_unfinished:begun(Dir, fun() -> whittle_load_samples:remove(Dir) end),
+    case whittle_load_samples:create(Dir, Facts) of
+        {ok, Log} ->
+            try Run(Scenario, fun(Second) -> keep(Dir, Log, Second) end) of
+                {ok, Outcome} -> {ok, finished(Dir, Log, Options, Outcome)};
+                {error, _} = Error ->
+                    ok = whittle_load_samples:remove(Dir),
+                    Error
+            after
+                ok = whittle_unfinished:done(Dir),
+                whittle_load_samples:close(Log)
+            end;
+        {error, _} = Error ->
+            ok = whittle_unfinished:done(Dir),
+            Error
+    end;
+kept(_, Scenario, _, _, Run) -> Run(Scenario, fun(_) -> ok end).
+
+keep(Dir, Log, Second) ->
+    %% With a sample, the directory is a result.
+    ok = whittle_unfinished:done(Dir),
+    case whittle_load_samples:append(Log, Second) of
+        ok -> ok;
+        {error, {cannot_write, {File, Reason}}} ->
+            {stop, [File, " cannot be written (", file:format_error(Reason), "). Free space there; "
+                    "then `whittle load report ", Dir, "' writes the page from the samples up to "
+                    "there"]}
+    end.
+
+%% If the samples could not be written, neither can the other files.
+finished(_, _, _, #{stopped := {{kept, _}, _}} = Outcome) -> Outcome;
+finished(Dir, Log, Options, #{lost := Lost, stopped := Stopped} = Outcome) ->
+    _ = (maps:get(tell, Options, fun(_) -> ok end))({writing, Dir}),
+    Written = whittle_work:steps(
+                [fun(_) ->
+                         whittle_load_samples:finish(Log, #{lost => Lost, stopped => Stopped})
+                 end,
+                 fun(_) -> report(Dir) end]),
+    case Written of
+        {ok, #{page := Page, notes := Notes}} -> Outcome#{page => Page, notes => Notes};
+        {error, Reason} -> Outcome#{failure => Reason}
+    end.
+
+%% @doc Computes the report of a directory again, and writes its files. Errors are those of {@link
+%% format_error/1}.
+-spec report(file:filename()) -> {ok, report()} | {error, reason()}.
+report(Dir) ->
+    case whittle_load_report:read(Dir) of
+        {ok, Report} ->
+            case whittle_load_report:write(Dir, Report) of
+                {ok, Page, Notes} -> {ok, Report#{page => Page, notes => Notes}};
+                {error, _} = Error -> Error
+            end;
+        {error, _} = Error -> Error
+    end.
 
 hosts(Options) -> maps:get(hosts, Options, []).
 
@@ -81,20 +148,53 @@ planned(Scenario, Options) ->
 changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
     Scenario#{seed := maps:get(seed, Options, Seed), sources := Sources}.
 
-run(Scenario, Commands, #{agents := Agents}, Tell) ->
-    case whittle_load_run:run(Scenario, #{agents => Agents, commands => Commands, tell => Tell}) of
+run(Scenario, Commands, #{agents := Agents}, Tell, Keep) ->
+    %% Machines have different clocks.
+    [Second, Whole] = case Commands of
+                          [_] -> [fun(Each) -> Each end, fun(Each) -> Each end];
+                          _ -> [fun whittle_load_second:without_delivery/1,
+                                fun whittle_load_result:without_delivery/1]
+                      end,
+    case whittle_load_run:run(Scenario, #{agents => Agents, commands => Commands, tell => Tell,
+                                          keep => fun(Each) -> Keep(Second(Each)) end,
+                                          server => server(Scenario)}) of
         {ok, #{result := Counted} = Outcome} ->
             #{thresholds := Thresholds} = Scenario,
-            %% Machines have different clocks.
-            Result = case Commands of
-                         [_] -> Counted;
-                         _ -> whittle_load_result:without_delivery(Counted)
-                     end,
+            Result = Whole(Counted),
             {ok, Outcome#{result := Result, machines => length(Commands), scenario => Scenario,
-                          agents => Agents,
+                          agents => Agents, holds => holds(Scenario),
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.
+
+%% The server is here, or its owner watches it.
+server(#{target := Target}) ->
+    Pids = whittle_load_server:find(Target),
+    fun() -> whittle_load_server:read(Pids) end.
+
+%% HTTP users never count as held.
+holds(#{classes := Classes}) ->
+    lists:any(fun(#{program := Program}) -> lists:member(held, tuple_to_list(Program)) end,
+              Classes).
+
+%% @doc Compares two directories: users, errors and the latencies of the steps that both have.
+%% Errors are those of {@link format_error/1}.
+-spec compare(file:filename(), file:filename()) ->
+          {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.
+compare(One, Other) ->
+    whittle_work:steps(
+      [fun(_) -> whittle_load_report:read(One) end,
+       fun(First) ->
+               case whittle_load_report:read(Other) of
+                   {ok, Second} ->
+                       {ok, whittle_load_table:comparison({One, First}, {Other, Second})};
+                   {error, _} = Error -> Error
+               end
+       end]).
+
+%% @doc Stops a run in order. The pid comes with the event `running'.
+-spec stop(pid()) -> ok.
+stop(Pid) -> whittle_load_run:stop(Pid).
 
 %% @doc Lists the limits of this machine that matter for a scenario, without a run, or with a short
 %% trial for the CPU time. Errors are those
@@ -122,6 +222,8 @@ check(File, Options) ->
 trial(Scenario, #{users := Users}, #{trial := true} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Watch = fun({second, _, Result}) -> put(?MODULE, [second(Result) | get(?MODULE)]);
+               ({running, _, _}) -> ok;
+               ({sample, _}) -> ok;
                (Event) -> Tell(Event)
             end,
     Trial = whittle_load_trial:scenario(Scenario),
@@ -178,121 +280,41 @@ need(#{limit := Limit, needs := Needs, has := Has, lift := Lift} = Need) ->
      case Has of unknown -> "unknown"; _ -> whittle_load_unit:format_count(Has) end,
      case whittle_load_limits:enough(Need) of true -> "enough"; false -> Lift end}.
 
+%% @doc Makes the view of a run that begins, for a terminal. The duration comes with the event
+%% `running'.
+-spec view(Title :: unicode:chardata(), Duration :: non_neg_integer()) -> whittle_load_view:view().
+view(Title, Duration) -> whittle_load_view:new(Title, Duration).
+
+%% @doc Adds what comes with the event `sample'.
+-spec viewed(whittle_load_second:second(), whittle_load_view:view()) -> whittle_load_view:view().
+viewed(Second, View) -> whittle_load_view:sample(Second, View).
+
+%% @doc Lays out the view for a terminal with so many columns and rows.
+-spec view_lines(whittle_load_view:view(), {Columns :: pos_integer(), Rows :: pos_integer()}) ->
+          [[{plain | bold | good | bad, unicode:chardata()}]].
+view_lines(View, Size) -> whittle_load_view:lines(View, Size).
+
 %% @doc Writes the line of one second of a run.
 -spec progress(non_neg_integer(), whittle_load_result:result()) -> unicode:chardata().
-progress(Second, Result) ->
-    Count = fun whittle_load_unit:format_count/1,
-    io_lib:format("~b s: ~s started, ~s held, ~s errors~s",
-                  [Second + 1, Count(whittle_load_result:event(started, Result)),
-                   Count(whittle_load_result:held(Result)),
-                   Count(lists:sum([N || {_, N} <- whittle_load_result:errors(Result)])),
-                   [[", p99 ", whittle_load_unit:format_time(
-                                 whittle_load_result:quantile(0.99, Latency))]
-                    || Latency <- [whittle_load_result:latency(all, Result)], Latency =/= none]]).
+progress(Second, Result) -> whittle_load_table:progress(Second, Result).
 
-%% @doc Writes a warning if the agents could not keep up with the scenario.
--spec slow(report()) -> none | unicode:chardata().
-slow(#{result := Result}) ->
-    case whittle_load_result:slow(Result) of
-        [] -> none;
-        Reasons ->
-            ["the agents were too slow for this scenario, so the latencies include their delays: ",
-             lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
-             ". Use fewer users or more agents, or run them where more processors are free"]
-    end.
+%% @doc Writes a line for each thing that one must know before one reads the numbers. The first says
+%% that the agents could not keep up with the scenario.
+-spec warnings(report()) -> [unicode:chardata()].
+warnings(Report) -> whittle_load_table:warnings(Report).
 
-reason({seconds, Share}) ->
-    io_lib:format("only ~.1f % of all seconds had the planned arrivals", [100 * Share]);
-reason({late, Time}) ->
-    ["1 % of all starts and ends of waits came more than ", whittle_load_unit:format_time(Time),
-     " late"].
-
-%% @doc Tells whether all thresholds are met, no agent was lost, and a user could connect.
+%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, and a user
+%% was held if the users of the scenario can be.
 -spec met(report()) -> boolean().
-met(#{verdicts := Verdicts, lost := Lost, result := Result}) ->
-    Lost =:= [] andalso lists:all(fun(#{met := Met}) -> Met end, Verdicts)
-        andalso whittle_load_result:event(connected, Result) > 0.
+met(Report) -> whittle_load_table:met(Report).
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts, machines := Machines}) ->
-    [[["users", ""] | users(Result)
-      ++ [["delivery", "not measured: the agents' machines have different clocks"]
-          || Machines > 1]],
-     [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
-      | [latency(Step, whittle_load_result:latency(Step, Result))
-         || Step <- whittle_load_result:steps(Result)]]]
-        ++ [[["error", "step", "count"] | [[Kind, Step, N] || {{Step, Kind}, N} <- Errors]]
-            || [_ | _] = Errors <- [whittle_load_result:errors(Result)]]
-        ++ [[["agent", "CPU", "busiest second", "run queue", "RSS"]
-             | [agent(N, Agent) || {N, Agent} <- whittle_load_result:agents(Result)]]]
-        ++ [[["threshold", "value", ""] | [verdict(Verdict) || Verdict <- Verdicts]]
-            || Verdicts =/= []].
-
-users(Result) ->
-    [[Label, Count]
-     || {Label, Event} <- [{"started", started}, {"connected", connected}, {"ended", ended},
-                           {"cycles", cycles}],
-        Count <- [whittle_load_result:event(Event, Result)], Event =/= cycles orelse Count > 0]
-        ++ [["held at the end", whittle_load_result:held(Result)]]
-        ++ [["seconds with the planned arrivals, within 1 %",
-             io_lib:format("~.1f %", [100 * Share])]
-            || Share <- [whittle_load_result:accuracy(Result)], Share =/= none]
-        ++ [["delay of the agents themselves, p99",
-             whittle_load_unit:format_time(whittle_load_result:quantile(0.99, Late))]
-            || Late <- [whittle_load_result:late(Result)], is_map(Late), map_get(count, Late) > 0].
-
-agent(N, #{cpu := Cpu, busiest := Busiest, queue := Queue, rss := Rss}) ->
-    [integer_to_binary(N), io_lib:format("~.1f s", [Cpu / 1000]),
-     io_lib:format("~.2f CPUs", [Busiest]), Queue, Rss].
-
-latency(Step, #{count := Count, sum := Sum} = Distribution) ->
-    [Step, Count, whittle_load_unit:format_time(Sum / max(1, Count))
-     | [whittle_load_unit:format_time(whittle_load_result:quantile(Part, Distribution))
-        || Part <- [0.5, 0.9, 0.99, 0.999, 1.0]]].
-
-verdict(#{text := Text, measure := Measure, value := Value, met := Met}) ->
-    [Text, value(Measure, Value), case Met of true -> "met"; false -> "missed" end].
-
-value(_, none) -> "no value";
-value(error_share, Share) -> io_lib:format("~.2f %", [100.0 * Share]);
-value(Measure, Count) when Measure =:= errors; Measure =:= held; Measure =:= started ->
-    whittle_load_unit:format_count(Count);
-value(_, Time) -> whittle_load_unit:format_time(Time).
+tables(Report) -> whittle_load_table:tables(Report).
 
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
-json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Machines,
-       lost := Lost, duration := Duration}) ->
-    #{agents => Agents, machines => Machines, lost => length(Lost), seconds => Duration / 1.0e9,
-      vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
-      too_slow => whittle_load_result:slow(Result) =/= [],
-      delay => case whittle_load_result:late(Result) of
-                   none -> null;
-                   Late -> distribution(Late)
-               end,
-      events => maps:from_list([{Event, whittle_load_result:event(Event, Result)}
-                                || Event <- [started, connected, ended, cycles, sent, received]]),
-      held => whittle_load_result:held(Result),
-      accuracy => case whittle_load_result:accuracy(Result) of
-                      none -> null;
-                      Share -> Share
-                  end,
-      latencies => maps:from_list(
-                     [{Step, distribution(whittle_load_result:latency(Step, Result))}
-                      || Step <- whittle_load_result:steps(Result)]),
-      errors => [#{step => Step, kind => Kind, count => N}
-                 || {{Step, Kind}, N} <- whittle_load_result:errors(Result)],
-      thresholds => [#{text => unicode:characters_to_binary(Text), met => Met, limit => Limit,
-                       value => case Value of none -> null; _ -> Value end}
-                     || #{text := Text, met := Met, limit := Limit, value := Value} <- Verdicts]}.
-
-%% Times are nanoseconds.
-distribution(#{count := Count, sum := Sum} = Distribution) ->
-    maps:from_list([{count, Count}, {mean, Sum / max(1, Count)}
-                    | [{Name, whittle_load_result:quantile(Part, Distribution)}
-                       || {Name, Part} <- [{p50, 0.5}, {p90, 0.9}, {p99, 0.99}, {p999, 0.999},
-                                           {max, 1.0}]]]).
+json(Report) -> whittle_load_table:json(Report).
 
 %% @doc Returns the name of an error.
 -spec code(reason()) -> atom().
@@ -315,6 +337,9 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote;
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
+format_error({Tag, _} = Reason) when Tag =:= exists; Tag =:= no_samples; Tag =:= damaged;
+                                     Tag =:= cannot_write ->
+    whittle_load_samples:format_error(Reason);
 format_error(no_ssh) -> whittle_load_hosts:format_error(no_ssh);
 format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name ->
     whittle_load_hosts:format_error(Reason);

@@ -102,13 +102,14 @@ command(Agent, Files, Agents) ->
      environment(Files, Agents)}.
 
 %% Agents share processors with each other, so their schedulers must not spin. Each connection needs
-%% a process and a port. The VM keeps 16 bytes for each possible process. Where each processor has
-%% an agent, one scheduler for each is enough: it needs fewer threads, and has fewer free places in
-%% its memory.
+%% a process and a port. By default a VM whose wall clock jumps makes its monotonic time up to 1 %
+%% faster or slower, until both agree (erl(1), +C). The VM keeps 16 bytes for each possible process.
+%% Where each processor has an agent, one scheduler for each is enough: it needs fewer threads, and
+%% has fewer free places in its memory.
 environment(Files, Agents) ->
     [{"WHITTLE_LOAD_AGENT", "stdio"},
      {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P "
-      ++ integer_to_list(processes(Files)) ++ " -noinput"
+      ++ integer_to_list(processes(Files)) ++ " +C multi_time_warp -noinput"
       ++ case Agents >= erlang:system_info(schedulers_online) of
              true -> " +S 1:1 +SDcpu 1:1 +SDio 1";
              false -> ""

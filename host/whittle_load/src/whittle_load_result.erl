@@ -5,8 +5,9 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, lost/2, without_delivery/1, event/2, held/1, errors/1, latency/2, quantile/2,
-         late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1, judge/2]).
+-export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
+-export([overall/1, quantile/2, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
+-export([judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
 
@@ -17,8 +18,7 @@
                  arrivals = #{} :: #{non_neg_integer() =>
                                          {non_neg_integer(), non_neg_integer()}},
                  agents = #{} :: #{pos_integer() => agent()},
-                 held = #{} :: #{pos_integer() => integer()},     % of the agents that still run
-                 seconds = #{} :: #{non_neg_integer() => map()}}).
+                 held = #{} :: #{pos_integer() => integer()}}).   % of the agents that still run
 
 -opaque result() :: #result{}.
 
@@ -49,48 +49,35 @@ new() -> #result{}.
 
 %% @doc Adds the sample of an agent.
 -spec add(pos_integer(), whittle_load_agent:sample(), result()) -> result().
-add(Agent, #{counts := Counts, arrivals := Arrivals, vm := Vm}, Result) ->
-    #{events := Events, errors := Errors, latencies := Latencies, late := Late} = Counts,
+add(Agent, Sample, Result) ->
+    second(whittle_load_second:add(Agent, Sample, whittle_load_second:new()), Result).
+
+%% @doc Adds the samples of a second.
+-spec second(whittle_load_second:second(), result()) -> result().
+second(#{events := Events, errors := Errors, latencies := Latencies, late := Late,
+         arrivals := Arrivals, agents := Vms, lost := Lost}, Result) ->
+    #result{agents = Agents, held = Held} = Result,
     Result#result{
-      events = sums(Events, Result#result.events),
-      errors = sums(Errors, Result#result.errors),
-      latencies = distributions(Latencies, Result#result.latencies),
-      late = distribution(Late, Result#result.late),
+      events = whittle_load_second:sums(Events, Result#result.events),
+      errors = whittle_load_second:sums(Errors, Result#result.errors),
+      latencies = whittle_load_second:distributions(Latencies, Result#result.latencies),
+      late = whittle_load_second:distribution(Late, Result#result.late),
       arrivals = maps:merge_with(fun(_, {A, B}, {C, D}) -> {A + C, B + D} end, Arrivals,
                                  Result#result.arrivals),
-      agents = (Result#result.agents)#{Agent => agent(Vm, maps:get(Agent, Result#result.agents,
-                                                                   none))},
-      held = sums(#{Agent => maps:get(held, Events, 0) - maps:get(released, Events, 0)},
-                  Result#result.held)}.
+      agents = maps:merge(Agents, maps:map(fun(N, Vm) -> agent(Vm, maps:get(N, Agents, none)) end,
+                                           Vms)),
+      held = maps:without(Lost, whittle_load_second:sums(
+                                  maps:map(fun(_, #{held := Gained}) -> Gained end, Vms), Held))}.
 
 %% The first sample also has the CPU time of the start of the VM.
-agent(Vm, none) -> Vm#{busiest => 0.0};
+agent(Vm, none) -> (maps:remove(held, Vm))#{busiest => 0.0};
 agent(#{cpu := Cpu, queue := Queue} = Vm, #{cpu := Before, queue := Longest, busiest := Busiest}) ->
-    Vm#{busiest => max(Busiest, (Cpu - Before) / 1000), queue => max(Queue, Longest)}.
-
-sums(A, B) -> maps:merge_with(fun(_, X, Y) -> X + Y end, A, B).
-
-distributions(A, B) -> maps:merge_with(fun(_, X, Y) -> distribution(X, Y) end, A, B).
-
-distribution(none, B) -> B;
-distribution(A, none) -> A;
-distribution(#{count := C1, sum := S1, zeros := Z1, buckets := B1},
-             #{count := C2, sum := S2, zeros := Z2, buckets := B2}) ->
-    #{count => C1 + C2, sum => S1 + S2, zeros => Z1 + Z2, buckets => buckets(B1, B2)}.
-
-buckets([{I, N} | A], [{I, M} | B]) -> [{I, N + M} | buckets(A, B)];
-buckets([{I, _} = First | A], [{J, _} | _] = B) when I < J -> [First | buckets(A, B)];
-buckets([_ | _] = A, [First | B]) -> [First | buckets(A, B)];
-buckets([], B) -> B;
-buckets(A, []) -> A.
+    (maps:remove(held, Vm))#{busiest => max(Busiest, (Cpu - Before) / 1000),
+                             queue => max(Queue, Longest)}.
 
 %% @doc Returns how often an event has happened.
 -spec event(whittle_load_agent_tally:event(), result()) -> non_neg_integer().
 event(Event, #result{events = Events}) -> maps:get(Event, Events, 0).
-
-%% @doc Removes the held users of an agent that has ended.
--spec lost(pos_integer(), result()) -> result().
-lost(Agent, #result{held = Held} = Result) -> Result#result{held = maps:remove(Agent, Held)}.
 
 %% @doc Removes the times of deliveries, which compare the clocks of two agents.
 -spec without_delivery(result()) -> result().
@@ -111,13 +98,18 @@ steps(#result{latencies = Latencies}) -> lists:sort(maps:keys(Latencies)).
 
 %% @doc Returns the latencies of a step in nanoseconds, or those of all steps but the connections.
 -spec latency(binary() | all, result()) -> whittle_counters_table:distribution() | none.
-latency(all, #result{latencies = Latencies}) ->
-    lists:foldl(fun distribution/2, none,
+latency(all, #result{latencies = Latencies}) -> overall(Latencies);
+latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
+
+%% @doc Adds the latencies of all steps but the connections. Users without other steps have those.
+-spec overall(#{binary() => whittle_counters_table:distribution()}) ->
+          whittle_counters_table:distribution() | none.
+overall(Latencies) ->
+    lists:foldl(fun whittle_load_second:distribution/2, none,
                 maps:values(case maps:remove(<<"connect">>, Latencies) of
                                 Others when map_size(Others) > 0 -> Others;
                                 _ -> Latencies
-                            end));
-latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
+                            end)).
 
 %% @doc Returns the value below which a part of a distribution lies.
 -spec quantile(float(), whittle_counters_table:distribution()) -> number().

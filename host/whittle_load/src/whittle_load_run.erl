@@ -1,28 +1,39 @@
 %% @doc Runs a scenario with its agents, and adds up their samples.
 %%
 %% Each agent is a VM that talks over its standard input and output. All agents get their plan, then
-%% all start at the same moment. The run ends when all phases are over.
+%% all start at the same moment. The run ends when all phases are over, or when somebody stops it.
 %% @hidden
 -module(whittle_load_run).
 
--export([run/2, format_error/1]).
+-export([run/2, stop/1, format_error/1]).
 
--export_type([options/0, error/0, event/0, outcome/0]).
+-export_type([options/0, error/0, event/0, outcome/0, stopped/0]).
 
 -type options() ::
         #{agents := pos_integer(),
           %% The agents take them in turn.
           commands := [whittle_load_build:command(), ...],
-          tell := fun((event()) -> term())}.
+          tell := fun((event()) -> term()),
+          %% Called once a second. A reason that is not `ok' stops the run.
+          keep => fun((whittle_load_second:second()) -> ok | {stop, Reason :: term()}),
+          %% Reads the CPU time and the memory of the server.
+          server => fun(() -> none | whittle_load_second:server())}.
 
-%% `second' comes once a second.
--type event() :: {second, non_neg_integer(), whittle_load_result:result()}
+%% `sample' and `second' come once a second. `running' comes when the users begin to start; from
+%% then on stop/1 stops the run.
+-type event() :: {running, pid(), Duration :: non_neg_integer()}
+               | {sample, whittle_load_second:second()}
+               | {second, non_neg_integer(), whittle_load_result:result()}
                | {agent_ended, pos_integer(), ExitCode :: non_neg_integer()}
                | {agent_silent, pos_integer()}.               % and killed
 
 -type outcome() :: #{result := whittle_load_result:result(),
                      lost := [pos_integer()],                 % agents that ended too soon
-                     duration := non_neg_integer()}.          % planned, nanoseconds
+                     duration := non_neg_integer(),           % planned, nanoseconds
+                     stopped := none | stopped()}.
+
+%% Why a run ended before its plan, and after how many nanoseconds
+-type stopped() :: {asked | {kept, Reason :: term()}, After :: non_neg_integer()}.
 
 -type error() :: {agent_start, Why :: term()}
                | {agent_version, {Theirs :: term(), Ours :: pos_integer()}}.
@@ -35,8 +46,11 @@
 -record(run, {agents :: #{port() => pos_integer()},
               options :: options(),
               result :: whittle_load_result:result(),
-              end_at :: integer(),                            % monotonic milliseconds
-              second = 0 :: non_neg_integer(),
+              start :: integer(),                             % monotonic milliseconds
+              end_at :: integer(),
+              second = whittle_load_second:new() :: whittle_load_second:second(),
+              heard = [] :: [pos_integer()],                  % agents with a sample in `second'
+              stopped = none :: none | stopped(),
               lost = [] :: [pos_integer()]}).
 
 %% @doc Runs a scenario.
@@ -54,6 +68,12 @@ run(Scenario, #{agents := Count, commands := Commands} = Options) ->
     after
         [catch port_close(Port) || Port <- Ports]
     end.
+
+%% @doc Stops a run in order: no more users start, and the agents send their last samples.
+-spec stop(pid()) -> ok.
+stop(Pid) ->
+    Pid ! {?MODULE, stop},
+    ok.
 
 known_atoms() ->
     _ = application:load(whittle_load_agent),
@@ -110,67 +130,100 @@ say(Message, Port) ->
 
 %% Internal functions: the run
 
-started(Agents, #{phases := Phases}, Options) ->
+started(Agents, #{phases := Phases}, #{tell := Tell} = Options) ->
     [say({start, ?LEAD}, Port) || Port <- maps:keys(Agents)],
     Duration = whittle_load_agent:duration(Phases),
-    End = erlang:monotonic_time(millisecond) + ?LEAD + Duration div 1_000_000,
+    Start = erlang:monotonic_time(millisecond) + ?LEAD,
+    _ = Tell({running, self(), Duration}),
     Run = watch(#run{agents = Agents, options = Options, result = whittle_load_result:new(),
-                     end_at = End}),
+                     start = Start, end_at = Start + Duration div 1_000_000}),
     [say(stop, Port) || Port <- maps:keys(Run#run.agents)],
-    #run{result = Result, lost = Lost} =
-        stopped(Run, erlang:monotonic_time(millisecond) + ?PATIENCE),
-    #{result => Result, lost => lists:sort(Lost), duration => Duration}.
+    Last = stopped(Run, erlang:monotonic_time(millisecond) + ?PATIENCE),
+    #run{result = Result, lost = Lost, stopped = Stopped} = flushed(Last),
+    #{result => Result, lost => lists:sort(Lost), duration => Duration, stopped => Stopped}.
 
-watch(#run{agents = Agents, end_at = End} = Run) when map_size(Agents) > 0 ->
+watch(#run{agents = Agents, end_at = End, stopped = none} = Run) when map_size(Agents) > 0 ->
     receive
-        {Port, Message} when is_map_key(Port, Agents) -> watch(heard(Port, Message, Run))
+        {Port, Message} when is_map_key(Port, Agents) -> watch(heard(Port, Message, Run));
+        {?MODULE, stop} -> ended_by(asked, Run)
     after max(0, End - erlang:monotonic_time(millisecond)) -> Run
     end;
 watch(Run) -> Run.
 
+ended_by(Why, #run{start = Start, stopped = none} = Run) ->
+    After = max(0, erlang:monotonic_time(millisecond) - Start),
+    Run#run{stopped = {Why, After * 1_000_000}};
+ended_by(_, Run) -> Run.
+
 stopped(#run{agents = Agents} = Run, _) when map_size(Agents) =:= 0 -> Run;
-stopped(#run{agents = Agents, lost = Lost, options = #{tell := Tell}} = Run, Until) ->
+stopped(#run{agents = Agents, options = #{tell := Tell}} = Run, Until) ->
     receive
         {Port, {data, Bytes}} when is_map_key(Port, Agents) ->
             case decoded(Bytes) of
                 {stopped, Sample} ->
-                    #run{agents = #{Port := N} = Left, result = Result} = Run,
-                    stopped(Run#run{agents = maps:remove(Port, Left),
-                                    result = whittle_load_result:add(N, Sample, Result)}, Until);
+                    #run{agents = #{Port := N} = Left} = Run,
+                    stopped((sampled(N, Sample, Run))#run{agents = maps:remove(Port, Left)}, Until);
                 _ -> stopped(heard(Port, {data, Bytes}, Run), Until)
             end;
         {Port, Message} when is_map_key(Port, Agents) -> stopped(heard(Port, Message, Run), Until)
     after max(0, Until - erlang:monotonic_time(millisecond)) ->
-            Silent = maps:values(Agents),
             [begin
                  _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
                       || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
                  _ = Tell({agent_silent, N})
              end || {Port, N} <- maps:to_list(Agents)],
-            Run#run{agents = #{}, lost = Silent ++ Lost,
-                    result = lists:foldl(fun whittle_load_result:lost/2, Run#run.result, Silent)}
+            lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents))
     end.
 
-heard(Port, {data, Bytes}, #run{agents = Agents, result = Result} = Run) ->
+heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
     case decoded(Bytes) of
-        {sample, #{second := Second} = Sample} ->
+        {sample, Sample} ->
             #{Port := N} = Agents,
-            told(Second, Run#run{result = whittle_load_result:add(N, Sample, Result)});
+            sampled(N, Sample, Run);
         _ -> Run
     end;
-heard(Port, {exit_status, Status}, #run{agents = Agents, lost = Lost, options = Options,
-                                        result = Result} = Run) ->
+heard(Port, {exit_status, Status}, #run{agents = Agents, options = Options} = Run) ->
     #{Port := N} = Agents,
     #{tell := Tell} = Options,
     _ = Tell({agent_ended, N, Status}),
-    Run#run{agents = maps:remove(Port, Agents), lost = [N | Lost],
-            result = whittle_load_result:lost(N, Result)}.
+    lost(N, Run#run{agents = maps:remove(Port, Agents)}).
 
-%% The first sample of a second tells about the second before, of which all agents have sent theirs.
-told(Second, #run{second = Before} = Run) when Second =< Before -> Run;
-told(Second, #run{result = Result, options = #{tell := Tell}} = Run) ->
-    _ = Tell({second, Second - 1, Result}),
-    Run#run{second = Second}.
+lost(N, #run{lost = Lost, second = Second} = Run) ->
+    Run#run{lost = [N | Lost], second = whittle_load_second:lost(N, Second)}.
+
+%% A second is complete when each agent has sent its sample. An agent that was late must not delay
+%% the others, so the sample of a later second also completes it.
+sampled(N, #{second := At} = Sample, #run{second = #{second := Before}, heard = Heard} = Run) ->
+    #run{second = Second, heard = Now} = Begun =
+        case Heard =/= [] andalso At > Before of
+            true -> flushed(Run);
+            false -> Run
+        end,
+    Next = Begun#run{second = whittle_load_second:add(N, Sample, Second),
+                     heard = lists:usort([N | Now])},
+    case lists:sort(maps:values(Next#run.agents)) -- Next#run.heard of
+        [] -> flushed(Next);
+        _ -> Next
+    end.
+
+flushed(#run{second = Second, result = Result, options = #{tell := Tell} = Options} = Run) ->
+    case whittle_load_second:is_empty(Second) of
+        true -> Run;
+        false ->
+            Read = maps:get(server, Options, fun() -> none end),
+            Keep = maps:get(keep, Options, fun(_) -> ok end),
+            Whole = whittle_load_second:server(Read(), Second),
+            Next = Run#run{result = whittle_load_result:second(Whole, Result), heard = [],
+                           second = whittle_load_second:new()},
+            #{second := At} = Whole,
+            Kept = Keep(Whole),
+            _ = Tell({sample, Whole}),
+            _ = Tell({second, At, Next#run.result}),
+            case Kept of
+                ok -> Next;
+                {stop, Why} -> ended_by({kept, Why}, Next)
+            end
+    end.
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_scenario).
 
--export([read/1, parse/1, parse/2, format_error/1]).
+-export([read/1, parse/1, parse/2, threshold/1, format_error/1]).
 
 -export_type([scenario/0, threshold/0, measure/0, error/0]).
 
@@ -126,7 +126,7 @@ scenario(Nodes, Dir) ->
       phases => one(phases, fun(Node) -> lists:append(list(Node, phase(Kind, Dir))) end, [],
                     Terms),
       classes => one(users, fun(Node) -> list(Node, class(Settings)) end, [], Terms),
-      thresholds => one(thresholds, fun(Node) -> list(Node, fun threshold/1) end, [], Terms),
+      thresholds => one(thresholds, fun(Node) -> list(Node, fun threshold_of/1) end, [], Terms),
       sources => one(sources, fun(Node) -> list(Node, fun address/1) end, [], Terms),
       hibernate => one(hibernate, fun whittle_load_read:time/1, 1_000_000_000, Terms)},
     ok = known_steps(Scenario, Terms),
@@ -216,6 +216,15 @@ one(Key, Read, Default, Terms) ->
         #{Key := {_, [Value]}} -> Read(Value);
         #{Key := {Node, _}} -> fail(Node, ["`", atom_to_list(Key), "' takes one value"]);
         _ -> Default
+    end.
+
+%% @doc Reads the text of a threshold.
+-spec threshold(binary()) -> {ok, threshold()} | error.
+threshold(Text) when is_binary(Text) ->
+    Node = {{1, 1}, {string, unicode:characters_to_list(Text)}},
+    case whittle_load_read:all(fun() -> threshold_of(Node) end) of
+        {ok, _} = Ok -> Ok;
+        {error, _} -> error
     end.
 
 %% Internal functions: modules that the scenario names
@@ -389,7 +398,7 @@ class(Settings) ->
 
 %% Internal functions: thresholds
 
-threshold(Node) ->
+threshold_of(Node) ->
     Text = text(Node),
     case re:run(Text, "^ *([a-z]+)([0-9.]*)(?: +([^ <>=]+))? *(=<|<=|>=|<|>) *(.*?) *$",
                 [{capture, all_but_first, list}]) of

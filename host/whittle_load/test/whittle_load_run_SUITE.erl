@@ -5,8 +5,10 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
-         connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, killed_agent/1, slow_agent/1,
-         no_agent/1, other_version/1, slow_server_counts/1, slow_server_in_paced_loop/1]).
+         connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
+         killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
+         only_monotonic/1, no_agent/1, other_version/1, slow_server_counts/1,
+         slow_server_in_paced_loop/1]).
 
 -define(MS, 1_000_000).
 
@@ -14,7 +16,8 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
-     hangs_up, stalls, garbage, killed_agent, slow_agent, no_agent, other_version,
+     hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
+     seconds, clock_jumps, only_monotonic, no_agent, other_version,
      slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
@@ -145,6 +148,140 @@ garbage(_) ->
     Result = result(run(server(Endless), "[{burst, 2}, {soak, \"2 s\"}]", "constant",
                         "[{a, 1, [connect, {expect, \"x\"}]}]", 1, "{buffer, 100000}.")),
     ?assertEqual([{{<<"expect">>, <<"too_long">>}, 2}], whittle_load_result:errors(Result)).
+
+%% The server's queue is full, so the kernel drops each further SYN.
+drops(_) ->
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}, {backlog, 1}]),
+    {ok, Port} = inet:port(Socket),
+    Result = result(run(Port, "[{burst, 20}, {soak, \"2 s\"}]", "constant",
+                        "[{a, 1, [{connect, \"500 ms\"}, stay]}]", 1)),
+    Connected = whittle_load_result:event(connected, Result),
+    ?assert(Connected < 20),
+    ?assertEqual([{{<<"connect">>, <<"timeout">>}, 20 - Connected}],
+                 whittle_load_result:errors(Result)),
+    ok = gen_tcp:close(Socket).
+
+%% Each login fails, so no user is held.
+logins_fail(_) ->
+    Refuse = fun(Socket) ->
+                     {ok, _} = gen_tcp:recv(Socket, 0),
+                     ok = gen_tcp:send(Socket,
+                                       "<stream:stream from='x' id='1' version='1.0' "
+                                       "xmlns='jabber:client' "
+                                       "xmlns:stream='http://etherx.jabber.org/streams'>"
+                                       "<stream:features><mechanisms "
+                                       "xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>"
+                                       "<mechanism>PLAIN</mechanism></mechanisms>"
+                                       "</stream:features>"),
+                     {ok, _} = gen_tcp:recv(Socket, 0),
+                     ok = gen_tcp:send(Socket, "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>"
+                                               "<not-authorized/></failure>"),
+                     drop(Socket)
+             end,
+    {ok, Scenario} = whittle_load_scenario:parse(
+                       iolist_to_binary(["{target, \"xmpp://127.0.0.1:",
+                                         integer_to_list(server(Refuse)), "\"}. {phases, "
+                                         "[{burst, 5}, {soak, \"1 s\"}]}. {users, [{a, 1, "
+                                         "[connect, {login, \"u${id}\", \"p\"}, stay]}]}."])),
+    {ok, #{result := Result}} =
+        whittle_load_run:run(Scenario, #{agents => 1, commands => [command()],
+                                         tell => fun(_) -> ok end}),
+    ?assertMatch([{{<<"login">>, _}, 5}], whittle_load_result:errors(Result)),
+    ?assertEqual({5, 0}, {whittle_load_result:event(connected, Result),
+                          whittle_load_result:event(held, Result)}).
+
+%% Somebody stops the run: no more users start, and all counts arrive.
+stopped(_) ->
+    Stop = fun({second, 0, _}) -> whittle_load_run:stop(self());
+              (_) -> ok
+           end,
+    {ok, #{lost := [], stopped := {asked, After}, duration := 60_000_000_000, result := Result}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 20, \"60 s\"}]", "constant",
+                                      "[{a, 1, [connect, {ask, \"x\", \"x\"}, stay]}]", ""),
+                             #{agents => 2, commands => [command()], tell => Stop}),
+    ?assert(After < 30_000 * ?MS),
+    Started = whittle_load_result:event(started, Result),
+    ?assert(Started > 0 andalso Started < 1200),
+    ?assertEqual(Started, lists:sum([Actual || {_, {_, Actual}}
+                                                   <- whittle_load_result:arrivals(Result)])).
+
+%% A second that nobody can keep stops the run.
+not_kept(_) ->
+    {ok, #{stopped := {{kept, "full"}, _}}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 20, \"60 s\"}]", "constant",
+                                      "[{a, 1, [connect, stay]}]", ""),
+                             #{agents => 1, commands => [command()], tell => fun(_) -> ok end,
+                               keep => fun(_) -> {stop, "full"} end}).
+
+%% The sum of the kept seconds is the result, and no second comes twice but the last one.
+seconds(_) ->
+    Self = self(),
+    {ok, #{result := Result}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 50, \"3 s\"}]", "constant",
+                                      "[{a, 1, [connect, {ask, \"x\", \"x\"}, stay]}]", ""),
+                             #{agents => 2, commands => [command()], tell => fun(_) -> ok end,
+                               server => fun() -> #{processes => 1, cpu => 5, rss => 7} end,
+                               keep => fun(Second) -> Self ! {kept, Second}, ok end}),
+    Kept = (fun Next() -> receive {kept, Second} -> [Second | Next()] after 0 -> [] end end)(),
+    ?assertEqual(Result, lists:foldl(fun whittle_load_result:second/2, whittle_load_result:new(),
+                                     Kept)),
+    ?assertMatch([_, _, _ | _], Kept),
+    ?assertMatch([#{server := #{rss := 7}} | _], Kept),
+    Numbers = [At || #{second := At} <- Kept],
+    ?assertEqual(lists:sort(Numbers), Numbers).
+
+%% The wall clock of an agent jumps by an hour. A library that the agent loads first answers for the
+%% wall clock, and moves it when a file appears.
+clock_jumps(Config) ->
+    Dir = proplists:get_value(priv_dir, Config),
+    [Source, Library, Mark] = [filename:join(Dir, Name)
+                               || Name <- ["jump.c", "jump.so", "jumped"]],
+    ok = file:write_file(
+           Source,
+           "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <sys/time.h>\n#include <time.h>\n"
+           "#include <unistd.h>\n"
+           "static long ahead(void) { return access(MARK, F_OK) == 0 ? 3600 : 0; }\n"
+           "int clock_gettime(clockid_t id, struct timespec *t) {\n"
+           "    int (*next)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, \"clock_gettime\");\n"
+           "    int code = next(id, t);\n"
+           "    if (id == CLOCK_REALTIME) t->tv_sec += ahead();\n    return code;\n}\n"
+           "int gettimeofday(struct timeval *t, void *z) {\n"
+           "    int (*next)(struct timeval *, void *) = dlsym(RTLD_NEXT, \"gettimeofday\");\n"
+           "    int code = next(t, z);\n    t->tv_sec += ahead();\n    return code;\n}\n"),
+    made:tool("cc", ["-shared", "-fPIC", "-DMARK=\"" ++ Mark ++ "\"", "-o", Library, Source,
+                     "-ldl"], Dir),
+    {Stock, Arguments, Environment} = command(),
+    Jump = fun({second, 0, _}) -> ok = file:write_file(Mark, "");
+              (_) -> ok
+           end,
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 40, \"3 s\"}, {soak, \"1 s\"}]",
+                                      "constant", "[{a, 1, [connect, {every, \"100 ms\", 5, "
+                                      "[{ask, \"x\", \"x\"}]}, stay]}]", ""),
+                             #{agents => 1, tell => Jump,
+                               commands => [{Stock, Arguments, [{"LD_PRELOAD", Library}
+                                                                | Environment]}]}),
+    ?assert(filelib:is_file(Mark)),
+    ?assertEqual({120, []}, {whittle_load_result:event(started, Result),
+                             whittle_load_result:errors(Result)}),
+    #{count := 600} = Latency = whittle_load_result:latency(<<"ask">>, Result),
+    [?assert(whittle_load_result:quantile(1.0, Each) < 60_000 * ?MS)
+     || Each <- [Latency, whittle_load_result:late(Result)]],
+    ?assertEqual([0, 1, 2], [At || {At, _} <- whittle_load_result:arrivals(Result)]).
+
+%% No module of an agent reads the wall clock.
+only_monotonic(_) ->
+    {ok, Modules} = application:get_key(whittle_load_agent, modules),
+    Imports = lists:append([begin
+                                {ok, {_, [{imports, Each}]}} =
+                                    beam_lib:chunks(code:which(Module), [imports]),
+                                Each
+                            end || Module <- Modules]),
+    ?assertNotEqual([], [1 || {erlang, monotonic_time, 1} <- Imports]),
+    ?assertEqual([], [Call || {Module, Name, _} = Call <- Imports,
+                              Module =:= calendar orelse Name =:= now orelse Name =:= timestamp
+                                  orelse Name =:= system_time orelse Name =:= localtime
+                                  orelse Name =:= universaltime orelse Name =:= time_offset]).
 
 %% The rest goes on, and the outcome names the lost agent.
 killed_agent(_) ->

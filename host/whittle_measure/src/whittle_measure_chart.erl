@@ -7,6 +7,8 @@
 -module(whittle_measure_chart).
 
 -export([intervals/2, curves/3, accounts/1, points/1]).
+%% Parts for the charts of other applications.
+-export([base/0, colors/0, legend/1]).
 
 -define(WIDTH, 460).
 -define(COLORS, [<<"#2b8cca">>, <<"#d55e00">>, <<"#009e73">>, <<"#cc79a7">>, <<"#e69f00">>,
@@ -88,7 +90,8 @@ accounts(Cells) ->
                                legend => legend(2)},
                     order => #{field => order, type => quantitative}}}.
 
-%% Below the chart a legend also fits a narrow page.
+%% @doc Describes a legend of so many columns below the chart, where it also fits a narrow page.
+-spec legend(pos_integer()) -> whittle_json:json().
 legend(Columns) -> #{title => null, labelLimit => 300, orient => bottom, columns => Columns}.
 
 %% @doc Describes points of two values: megabytes and a ratio of time. `front' is the kind of a
@@ -117,6 +120,8 @@ points(Points) ->
 ends(#{interval := {Low, High}}, Unit) -> #{low => scaled(Low, Unit), high => scaled(High, Unit)};
 ends(_, _) -> #{}.
 
+%% @doc Describes a chart without data, marks and encodings.
+-spec base() -> #{atom() | binary() => whittle_json:json()}.
 base() ->
     #{<<"$schema">> => <<"https://vega.github.io/schema/vega-lite/v6.json">>,
       width => ?WIDTH, background => null,
@@ -128,6 +133,10 @@ base() ->
                              anchor => start},
                   view => #{stroke => null},
                   font => <<"sans-serif">>}}.
+
+%% @doc Returns the colors of data.
+-spec colors() -> [binary()].
+colors() -> ?COLORS.
 
 scaled(Value, bytes) -> Value / 1.0e6;
 scaled(Value, _) -> float(Value).

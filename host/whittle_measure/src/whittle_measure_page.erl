@@ -4,6 +4,8 @@
 
 -export([html/2, charts/1, chart_names/1]).
 
+-import(whittle_measure_html, [escaped/1, table/1]).
+
 %% @doc Describes the charts of a report, in the order of the page ({@link whittle_measure_chart}).
 -spec charts(whittle_measure:report()) -> [whittle_json:json()].
 charts(Report) ->
@@ -28,12 +30,9 @@ html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
     {Front, Rest} = lists:mapfoldl(fun front/2, Drawings, front(Report)),
     {Sections, _} = lists:mapfoldl(fun(Section, Left) -> section(Section, References, Left) end,
                                    Rest, sections(Report)),
-    unicode:characters_to_binary(
-      ["<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-       escaped(Title), "</title>\n<style>\n", style(), "</style>\n</head>\n<body>\n<main>\n<h1>",
-       escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report), titles(Report),
-       Front, Sections, footer(Report), "</main>\n</body>\n</html>\n"]).
+    whittle_measure_html:document(
+      Title, ["<h1>", escaped(Title), "</h1>\n<p>", escaped(Question), "</p>\n", summary(Report),
+              titles(Report), Front, Sections, footer(Report)]).
 
 %% The charts of `whittle tune' are in its study.
 front(#{study := Study}) -> maps:get(front, Study, []).
@@ -41,7 +40,7 @@ front(#{study := Study}) -> maps:get(front, Study, []).
 front(#{title := Title, text := Text}, Drawings) ->
     {Own, Rest} = lists:split(min(1, length(Drawings)), Drawings),
     {["<section>\n<h2>", escaped(Title), "</h2>\n<p>", escaped(Text), "</p>\n",
-      [["<figure>", Svg, "</figure>\n"] || Svg <- Own], "</section>\n"], Rest}.
+      [whittle_measure_html:figure(Svg) || Svg <- Own], "</section>\n"], Rest}.
 
 %% One section for each response, with the programs one after another.
 sections(#{study := Study, results := Results, samples := Samples}) ->
@@ -134,19 +133,10 @@ section(#{result := #{response := #{name := Name}, program := Program} = Result,
     Count = min(length(Charts), length(Drawings)),
     {Own, Rest} = lists:split(Count, Drawings),
     {["<section>\n<h2>", atom_to_list(Name), " of ", atom_to_list(Program), "</h2>\n",
-      [["<figure>", Svg, "</figure>\n"] || Svg <- Own],
+      [whittle_measure_html:figure(Svg) || Svg <- Own],
       table(whittle_measure_table:rows(Result, References)),
       [["<p>", escaped(Note), "</p>\n"]
        || Note <- whittle_measure_table:notes(Result, References)], "</section>\n"], Rest}.
-
-table([Head | Rows]) ->
-    ["<div class=\"table\"><table>\n<thead><tr>", [["<th>", cell(Cell), "</th>"] || Cell <- Head],
-     "</tr></thead>\n<tbody>\n",
-     [["<tr>", [["<td>", cell(Cell), "</td>"] || Cell <- Row], "</tr>\n"] || Row <- Rows],
-     "</tbody>\n</table></div>\n"].
-
-cell(Number) when is_integer(Number) -> whittle_number:text(Number);
-cell(Text) -> escaped(Text).
 
 titles(#{study := Study}) ->
     [table(Titles) || [_ | _] = Titles <- [whittle_measure_table:titles(Study)]].
@@ -183,30 +173,3 @@ footer(#{study := #{name := Name}, facts := Facts} = Report) ->
      escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
      " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",
      escaped(maps:get(<<"kernel">>, Machine)), ".</p></footer>\n"].
-
-escaped(Text) ->
-    [case Char of
-         $< -> "&lt;";
-         $> -> "&gt;";
-         $& -> "&amp;";
-         $" -> "&quot;";
-         _ -> Char
-     end || Char <- unicode:characters_to_list(Text)].
-
-style() ->
-    ":root { color-scheme: light dark; --page: #ffffff; --ink: #1a1a1a; --line: #d0d0d0; }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "  :root { --page: #16181b; --ink: #e6e6e6; --line: #44484d; }\n}\n"
-    "body { margin: 0; background: var(--page); color: var(--ink);\n"
-    "  font: 1rem/1.5 system-ui, sans-serif; }\n"
-    "main { max-width: 60rem; margin: 0 auto; padding: 1rem; }\n"
-    "h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }\n"
-    "figure { margin: 1rem 0; overflow-x: auto; }\n"
-    "figure svg { max-width: 100%; min-width: 30rem; height: auto; }\n"
-    ".table { overflow-x: auto; }\n"
-    "table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }\n"
-    "th, td { text-align: right; padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line);\n"
-    "  white-space: nowrap; }\n"
-    "th:first-child, td:first-child, th:last-child, td:last-child { text-align: left; }\n"
-    "a { color: inherit; } footer { margin-top: 3rem; font-size: 0.85rem; opacity: 0.8; }\n"
-    "@media print { :root { --page: #ffffff; --ink: #000000; } }\n".

@@ -51,7 +51,7 @@ init([]) -> {ok, none}.
 
 %% @private
 -spec handle_call(whittle_console_line:request(), gen_server:from(), kept()) ->
-          {reply, {ok, [iodata()]}, kept(), timeout()}.
+          {reply, {ok, [iodata()]}, kept(), timeout() | hibernate}.
 handle_call({account, Id}, _, {Id, Lines} = Kept) ->
     {reply, {ok, tuple_to_list(Lines)}, Kept, ?KEEP_MS};
 handle_call({account, Id}, _, _) ->

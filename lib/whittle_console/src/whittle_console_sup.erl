@@ -8,8 +8,13 @@
 -export([init/1]).
 
 %% @private
--spec start(application:start_type(), term()) -> supervisor:startlink_ret().
-start(_, _) -> supervisor:start_link({local, ?MODULE}, ?MODULE, []).
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
+start(_, _) ->
+    %% init/1 never returns `ignore'.
+    case supervisor:start_link({local, ?MODULE}, ?MODULE, []) of
+        {ok, _} = Ok -> Ok;
+        {error, _} = Error -> Error
+    end.
 
 %% @private
 -spec stop(term()) -> ok.

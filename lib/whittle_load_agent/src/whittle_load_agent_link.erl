@@ -66,7 +66,7 @@ handle_info({Port, eof}, #link{port = Port}) -> halt(1);
 handle_info({second, Second}, #link{start = Start} = Link) ->
     _ = erlang:send_after(milliseconds(Start + (Second + 2) * 1_000_000_000), self(),
                           {second, Second + 1}, [{abs, true}]),
-    ok = say({sample, sample(Second, Link)}, Link),
+    ok = say({sample, sample(Second, fun whittle_load_agent_pace:take/1, Link)}, Link),
     {noreply, Link};
 handle_info({paced, Pace}, #link{pace = Pace} = Link) ->
     ok = say(paced, Link),
@@ -84,16 +84,16 @@ obey({start, Milliseconds}, #link{plan = Plan, agents = Agents} = Link) ->
     Link#link{pace = Pace, start = Start};
 obey(stop, #link{start = Start} = Link) ->
     Second = max(0, (erlang:monotonic_time(nanosecond) - Start) div 1_000_000_000),
-    ok = say({stopped, sample(Second, Link)}, Link),
+    ok = say({stopped, sample(Second, fun whittle_load_agent_pace:last/1, Link)}, Link),
     halt(0).
 
 milliseconds(Ns) -> Ns div 1_000_000.
 
-sample(Second, #link{pace = Pace}) ->
+sample(Second, Take, #link{pace = Pace}) ->
     #{second => Second, counts => whittle_load_agent_tally:take(),
       arrivals => case Pace of
                       none -> #{};
-                      _ -> whittle_load_agent_pace:take(Pace)
+                      _ -> Take(Pace)
                   end,
       vm => #{cpu => element(1, erlang:statistics(runtime)),
               memory => erlang:memory(total),

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_agent_pace).
 
--export([start_link/3, take/1]).
+-export([start_link/3, take/1, last/1]).
 
 -record(pace, {parent :: pid(),
                start :: integer(),                    % of the run, in monotonic nanoseconds
@@ -40,9 +40,16 @@ start_link(#{phases := Phases, shard := {Index, _} = Shard, seed := Seed, classe
 
 %% @doc Takes the arrivals since the last call. A second may come in several answers.
 -spec take(pid()) -> arrivals().
-take(Pid) ->
+take(Pid) -> asked(take, Pid).
+
+%% @doc Takes the arrivals at the end of a run. Users that should have started and did not are among
+%% the planned ones.
+-spec last(pid()) -> arrivals().
+last(Pid) -> asked(last, Pid).
+
+asked(What, Pid) ->
     Ref = make_ref(),
-    Pid ! {take, self(), Ref},
+    Pid ! {What, self(), Ref},
     receive {Ref, Arrivals} -> Arrivals end.
 
 next(#pace{stream = Stream} = Pace) ->
@@ -69,17 +76,37 @@ until(At, #pace{start = Start} = Pace) ->
         true ->
             Timer = erlang:start_timer((Start + At) div ?MILLISECOND, self(), go, [{abs, true}]),
             waited(Timer, Pace);
-        false -> Pace
+        false ->
+            %% Also an agent that is late must send its samples.
+            receive
+                {take, From, Ref} -> until(At, taken(From, Ref, Pace));
+                {last, From, Ref} -> until(At, taken(From, Ref, overdue(At, Pace)))
+            after 0 -> Pace
+            end
+    end.
+
+overdue(At, #pace{stream = Stream, start = Start, arrivals = Arrivals} = Pace) ->
+    Next = Pace#pace{arrivals = counted(1, At div ?SECOND, Arrivals)},
+    case whittle_load_agent_arrivals:next(Stream) of
+        {start, Exact, More} ->
+            case Start + whole(Exact) =< now_ns() of
+                true -> overdue(whole(Exact), Next#pace{stream = More});
+                false -> Next
+            end;
+        _ -> Next
     end.
 
 waited(Timer, Pace) ->
     receive
-        {take, From, Ref} -> waited(Timer, taken(From, Ref, Pace));
+        {What, From, Ref} when What =:= take; What =:= last ->
+            waited(Timer, taken(From, Ref, Pace));
         {timeout, Timer, go} -> Pace
     end.
 
 idle(Pace) ->
-    receive {take, From, Ref} -> idle(taken(From, Ref, Pace)) end.
+    receive
+        {What, From, Ref} when What =:= take; What =:= last -> idle(taken(From, Ref, Pace))
+    end.
 
 taken(From, Ref, #pace{arrivals = Arrivals} = Pace) ->
     From ! {Ref, Arrivals},

@@ -1,0 +1,208 @@
+%% @doc Keeps the samples of a run in a directory: in `samples.jsonl' one JSON object per line
+%% (jsonlines.org) for each second, and in `run.json' the facts about the run.
+%%
+%% The disk has each line before the next second. The last line has the key `end'. It is missing if
+%% somebody killed the coordinator. A line that a full disk or a crash cut is no sample.
+%% @hidden
+-module(whittle_load_samples).
+
+-export([free/1, create/2, append/2, finish/2, close/1, remove/1, read/1, write/3, format_error/1]).
+
+-export_type([log/0, facts/0, ending/0, error/0]).
+
+%% Of a JSON object: the keys `agents', `duration' (nanoseconds), `holds', `thresholds' (texts),
+%% and others that only people read.
+-type facts() :: #{binary() => term()}.
+
+-type ending() :: #{lost := [pos_integer()],
+                    stopped := none | {Why :: asked | {kept, unicode:chardata()},
+                                       After :: non_neg_integer()}}.
+
+-opaque log() :: #{file := file:filename(), device := file:fd(),
+                   %% The size of all whole lines
+                   size := atomics:atomics_ref()}.
+
+-type error() :: {exists, file:filename()}
+               | {no_samples, file:filename()}
+               | {damaged, {file:filename(), pos_integer()}}
+               | {cannot_write, {file:filename(), file:posix() | badarg | terminated}}.
+
+%% A second of ten steps has 20 kB.
+-define(MOST, 1 bsl 30).
+-define(TRIES, 10_000).
+
+%% @doc Returns the name, or the name with the least number that no file or directory has.
+-spec free(file:filename()) -> file:filename().
+free(Name) ->
+    hd([Each || N <- lists:seq(1, ?TRIES),
+                Each <- [case N of 1 -> Name; _ -> Name ++ "-" ++ integer_to_list(N) end],
+                not exists(Each)]).
+
+exists(Name) ->
+    case file:read_link_info(Name) of
+        {error, enoent} -> false;
+        _ -> true
+    end.
+
+%% @doc Begins a directory. The error is `exists' if it holds samples.
+-spec create(file:filename(), whittle_json:json()) -> {ok, log()} | {error, error()}.
+create(Dir, Facts) ->
+    File = samples(Dir),
+    whittle_work:steps(
+      [fun(_) ->
+               case filelib:is_file(File) of
+                   true -> {error, {exists, Dir}};
+                   false -> ok
+               end
+       end,
+       fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
+       fun(_) -> write(Dir, "run.json", [whittle_json:encode(Facts), $\n]) end,
+       fun(_) ->
+               case file:open(File, [write, exclusive, raw, binary]) of
+                   {ok, Device} ->
+                       {ok, #{file => File, device => Device, size => atomics:new(1, [])}};
+                   {error, Reason} -> {error, {cannot_write, {File, Reason}}}
+               end
+       end]).
+
+%% @doc Writes a file of the directory as a whole. A file that a full disk cut is removed.
+-spec write(file:filename(), file:filename(), iodata()) -> ok | {error, error()}.
+write(Dir, Name, Bytes) ->
+    File = filename:join(Dir, Name),
+    case file:write_file(File, Bytes) of
+        ok -> ok;
+        {error, _} = Error ->
+            _ = file:delete(File),
+            named(File, Error)
+    end.
+
+%% @doc Appends a second, and waits until the disk has it.
+-spec append(log(), whittle_load_second:second()) -> ok | {error, error()}.
+append(Log, Second) -> line(Log, whittle_load_second:to_json(Second)).
+
+%% @doc Appends the last line.
+-spec finish(log(), ending()) -> ok | {error, error()}.
+finish(Log, #{lost := Lost, stopped := Stopped}) ->
+    line(Log, #{'end' => #{lost => Lost, stopped => stopped(Stopped)}}).
+
+stopped(none) -> null;
+stopped({asked, After}) -> #{reason => asked, 'after' => After};
+stopped({{kept, Why}, After}) ->
+    #{reason => kept, text => unicode:characters_to_binary(Why), 'after' => After}.
+
+line(#{file := File, device := Device, size := Size}, Json) ->
+    Line = [whittle_json:encode(Json), $\n],
+    Written = case file:write(Device, Line) of
+                  ok -> file:datasync(Device);
+                  {error, _} = Failed -> Failed
+              end,
+    case Written of
+        ok -> atomics:add(Size, 1, iolist_size(Line));
+        {error, _} = Error ->
+            _ = file:position(Device, atomics:get(Size, 1)),
+            _ = file:truncate(Device),
+            named(File, Error)
+    end.
+
+%% @doc Closes the file.
+-spec close(log()) -> ok.
+close(#{device := Device}) ->
+    _ = file:close(Device),
+    ok.
+
+%% @doc Removes the files of a run that did not begin, and the directory if nothing else is in it.
+-spec remove(file:filename()) -> ok.
+remove(Dir) ->
+    _ = [file:delete(filename:join(Dir, Name)) || Name <- ["samples.jsonl", "run.json"]],
+    _ = file:del_dir(Dir),
+    ok.
+
+named(_, ok) -> ok;
+named(File, {error, Reason}) -> {error, {cannot_write, {File, Reason}}}.
+
+%% @doc Reads a directory. Without its last line the samples have no ending.
+-spec read(file:filename()) ->
+          {ok, facts(), [whittle_load_second:second()], none | ending()} | {error, error()}.
+read(Dir) ->
+    Facts = filename:join(Dir, "run.json"),
+    case {whittle_file:whole(Facts, ?MOST), whittle_file:whole(samples(Dir), ?MOST)} of
+        {{ok, Object}, {ok, Lines}} ->
+            case {facts(decoded(Object)), lines(Lines)} of
+                {{ok, Map}, {ok, Seconds, Ending}} -> {ok, Map, Seconds, Ending};
+                {{ok, _}, {error, Line}} -> {error, {damaged, {samples(Dir), Line}}};
+                {error, _} -> {error, {damaged, {Facts, 1}}}
+            end;
+        _ -> {error, {no_samples, Dir}}
+    end.
+
+facts({ok, #{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Holds,
+             <<"thresholds">> := Thresholds, <<"machine">> := Machine} = Facts})
+  when is_integer(Agents), Agents > 0, is_integer(Duration), Duration >= 0, is_boolean(Holds),
+       is_list(Thresholds), is_map(Machine) ->
+    case lists:all(fun is_binary/1, Thresholds) of
+        true -> {ok, Facts};
+        false -> error
+    end;
+facts(_) -> error.
+
+%% A last line without its newline was cut.
+lines(Bytes) ->
+    [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
+    case Reversed of
+        [Last | Before] ->
+            case ending(decoded(Last)) of
+                {ok, Ending} -> seconds(lists:reverse(Before), 1, [], Ending);
+                error -> seconds(lists:reverse(Reversed), 1, [], none)
+            end;
+        [] -> {ok, [], none}
+    end.
+
+seconds([], _, Seconds, Ending) -> {ok, lists:reverse(Seconds), Ending};
+seconds([Line | Lines], N, Seconds, Ending) ->
+    Read = case decoded(Line) of
+               {ok, Json} -> whittle_load_second:from_json(Json);
+               error -> error
+           end,
+    case Read of
+        {ok, Second} -> seconds(Lines, N + 1, [Second | Seconds], Ending);
+        error -> {error, N}
+    end.
+
+ending({ok, #{<<"end">> := #{<<"lost">> := Lost, <<"stopped">> := Stopped}}}) when is_list(Lost) ->
+    case {lists:all(fun(N) -> is_integer(N) andalso N > 0 end, Lost), was_stopped(Stopped)} of
+        {true, {ok, Why}} -> {ok, #{lost => Lost, stopped => Why}};
+        _ -> error
+    end;
+ending(_) -> error.
+
+was_stopped(null) -> {ok, none};
+was_stopped(#{<<"reason">> := <<"asked">>, <<"after">> := After})
+  when is_integer(After), After >= 0 -> {ok, {asked, After}};
+was_stopped(#{<<"reason">> := <<"kept">>, <<"text">> := Text, <<"after">> := After})
+  when is_binary(Text), is_integer(After), After >= 0 -> {ok, {{kept, Text}, After}};
+was_stopped(_) -> error.
+
+decoded(Bytes) ->
+    try {ok, jiffy:decode(Bytes, [return_maps])}
+    catch _:_ -> error
+    end.
+
+samples(Dir) -> filename:join(Dir, "samples.jsonl").
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({exists, Dir}) ->
+    [Dir, " holds the results of a run: name another directory with -o"];
+format_error({no_samples, Dir}) ->
+    [Dir, " holds no results of a run: name a directory that `whittle load' wrote"];
+format_error({damaged, {File, Line}}) ->
+    case filename:basename(File) of
+        "run.json" -> [File, " does not have the facts of a run: run the scenario again"];
+        _ -> io_lib:format("~ts, line ~b, is not the sample of a second: remove that line",
+                           [File, Line])
+    end;
+format_error({cannot_write, {File, enospc}}) ->
+    [File, " cannot be written, because the disk is full: free space, or name another directory "
+     "with -o"];
+format_error({cannot_write, {File, Reason}}) ->
+    [File, " cannot be written (", file:format_error(Reason), "): name another directory with -o"].

@@ -1,0 +1,281 @@
+%% Tests the directory of a run: its samples, its report, its page.
+-module(whittle_load_samples_SUITE).
+
+-include_lib("proper/include/proper.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([as_written/1, hostile/1, noise/1, cut/1, damaged/1, exists/1, free/1, full_disk/1]).
+-export([report/1,
+         killed/1, warnings/1, texts_of_others/1, comparison/1, long/1, messages/1]).
+
+all() ->
+    [as_written, hostile, noise, cut, damaged, exists, free, full_disk, report, killed, warnings,
+     texts_of_others, comparison, long, messages].
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+%% A second is the same after it was JSON.
+as_written(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL(Second, second(), {ok, Second} =:= read(whittle_load_second:to_json(Second))),
+              [{numtests, 200}, {to_file, user}])).
+
+%% Each change of a value to another kind is noticed.
+hostile(_) ->
+    Good = jiffy:decode(whittle_json:encode(whittle_load_second:to_json(sample(0))), [return_maps]),
+    ?assertMatch({ok, _}, whittle_load_second:from_json(Good)),
+    [?assertEqual({Key, Bad, error}, {Key, Bad, whittle_load_second:from_json(Good#{Key => Bad})})
+     || Key <- maps:keys(Good), Bad <- [-1, 1.5, <<"x">>, [1.5], [[]], #{<<"x">> => 1}, true],
+        not (Key =:= <<"events">> andalso is_map(Bad))],
+    [?assertEqual({Key, error}, {Key, whittle_load_second:from_json(maps:remove(Key, Good))})
+     || Key <- maps:keys(Good)],
+    Late = maps:get(<<"late">>, Good),
+    [?assertEqual({Bad, error}, {Bad, whittle_load_second:from_json(
+                                        Good#{<<"late">> => Late#{<<"buckets">> => Bad}})})
+     || Bad <- [[[2, 1], [1, 1]], [[1, 1], [1, 1]], [[1, 0]], [[99999, 1]], [[1]], [1]]].
+
+%% No bytes make the reader fail in another way than with an error.
+noise(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(0), sample(1)], ended),
+    {ok, Bytes} = file:read_file(filename:join(Dir, "samples.jsonl")),
+    ?assert(proper:quickcheck(
+              ?FORALL({At, Byte}, {range(0, byte_size(Bytes) - 1), byte()},
+                      begin
+                          <<Before:At/binary, _, After/binary>> = Bytes,
+                          ok = file:write_file(filename:join(Dir, "samples.jsonl"),
+                                               [Before, Byte, After]),
+                          case whittle_load_samples:read(Dir) of
+                              {ok, _, Seconds, _} -> is_list(Seconds);
+                              {error, {damaged, {_, Line}}} -> is_integer(Line)
+                          end
+                      end), [{numtests, 300}, {to_file, user}])).
+
+%% The samples before a cut line are there.
+cut(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(0), sample(1)], killed),
+    {ok, Bytes} = file:read_file(filename:join(Dir, "samples.jsonl")),
+    ok = file:write_file(filename:join(Dir, "samples.jsonl"), binary:part(Bytes, 0,
+                                                                          byte_size(Bytes) - 10)),
+    ?assertMatch({ok, _, [#{second := 0}], none}, whittle_load_samples:read(Dir)).
+
+damaged(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(0)], ended),
+    File = filename:join(Dir, "samples.jsonl"),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:write_file(File, [Bytes, "{}\n", Bytes]),
+    ?assertEqual({error, {damaged, {File, 2}}}, whittle_load_samples:read(Dir)),
+    Facts = filename:join(Dir, "run.json"),
+    ok = file:write_file(Facts, "{}"),
+    ?assertEqual({error, {damaged, {Facts, 1}}}, whittle_load_report:read(Dir)),
+    ok = file:write_file(File, Bytes),
+    ok = file:write_file(Facts, whittle_json:encode((facts())#{thresholds => [<<"p99 <">>]})),
+    ?assertEqual({error, {damaged, {Facts, 1}}}, whittle_load_report:read(Dir)),
+    ?assertEqual({error, {no_samples, "/nowhere"}}, whittle_load_samples:read("/nowhere")).
+
+exists(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(0)], ended),
+    ?assertEqual({error, {exists, Dir}}, whittle_load_samples:create(Dir, facts())),
+    Below = filename:join([Dir, "run.json", "x"]),
+    ?assertMatch({error, {cannot_write, {Below, _}}}, whittle_load_samples:create(Below, facts())).
+
+free(Config) ->
+    Name = filename:join(dir(Config), "a.results"),
+    ?assertEqual(Name, whittle_load_samples:free(Name)),
+    ok = file:make_dir(Name),
+    ok = file:make_symlink("nowhere", Name ++ "-2"),
+    ?assertEqual(Name ++ "-3", whittle_load_samples:free(Name)).
+
+%% All lines that were written stay, and the line that the disk cut does not.
+full_disk(_) ->
+    small_disk:with(
+      "64k",
+      fun(Disk) ->
+              Dir = filename:join(Disk, "results"),
+              {ok, Log} = whittle_load_samples:create(Dir, facts()),
+              Fill = fun Fill(N) ->
+                             case whittle_load_samples:append(Log, sample(N)) of
+                                 ok -> Fill(N + 1);
+                                 {error, Reason} -> {N, Reason}
+                             end
+                     end,
+              {Written, Reason} = Fill(0),
+              ok = whittle_load_samples:close(Log),
+              ?assert(Written > 0),
+              ?assertEqual({cannot_write, {filename:join(Dir, "samples.jsonl"), enospc}}, Reason),
+              {ok, Bytes} = file:read_file(filename:join(Dir, "samples.jsonl")),
+              ?assertEqual($\n, binary:last(Bytes)),
+              {ok, _, Seconds, none} = whittle_load_samples:read(Dir),
+              ?assertEqual(lists:seq(0, Written - 1), [At || #{second := At} <- Seconds]),
+              ?assertMatch({error, {cannot_write, {_, enospc}}},
+                           whittle_load_samples:write(Dir, "page.html",
+                                                      binary:copy(<<0>>, 100_000))),
+              ?assertNot(filelib:is_file(filename:join(Dir, "page.html")))
+      end).
+
+%% The report is the sum of all seconds. Its files have the same numbers.
+report(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(N) || N <- lists:seq(0, 9)], ended),
+    {ok, #{page := Page} = Report} = whittle_load:report(Dir),
+    ?assertMatch(#{held := 20, events := #{started := 20}, stopped := null,
+                   arrivals := [#{second := 0, planned := 2, actual := 2} | _],
+                   thresholds := [#{met := true}, #{met := false}],
+                   latencies := #{<<"ask">> := #{count := 30}}}, whittle_load:json(Report)),
+    ?assertNot(whittle_load:met(Report)),
+    {ok, Result} = file:read_file(filename:join(Dir, "result.json")),
+    ?assertMatch(#{<<"held">> := 20}, jiffy:decode(Result, [return_maps])),
+    {ok, Csv} = file:read_file(filename:join(Dir, "seconds.csv")),
+    {ok, {Columns, Rows}} = whittle_load_data:rows(Csv),
+    ?assertEqual({10, ["second", "planned", "actual"]}, {length(Rows), lists:sublist(Columns, 3)}),
+    ?assertEqual(<<"2">>, element(2, hd(Rows))),
+    {ok, Steps} = file:read_file(filename:join(Dir, "steps.csv")),
+    ?assertMatch({ok, {["step", "count" | _], [_]}}, whittle_load_data:rows(Steps)),
+    {ok, Html} = file:read_file(Page),
+    [?assertMatch({Text, {_, _}}, {Text, binary:match(Html, Text)})
+     || Text <- [<<"1 of 2 thresholds missed.">>, <<"held &gt;= 1000">>, <<"samples.jsonl">>,
+                 <<"whittle load x.load">>]],
+    ?assertEqual(nomatch, binary:match(Html, <<"<script">>)).
+
+%% Somebody killed the coordinator: the report says so.
+killed(Config) ->
+    Dir = dir(Config),
+    ok = write(Dir, [sample(0), sample(1)], killed),
+    {ok, Report} = whittle_load:report(Dir),
+    ?assertMatch(["the samples end at second 2 of 10, because somebody ended the run at once"],
+                 lines(whittle_load:warnings(Report))).
+
+%% The bottleneck comes first.
+warnings(Config) ->
+    Dir = dir(Config),
+    Late = (sample(0))#{arrivals := #{0 => {10, 2}}, lost := [2], events := #{started => 2}},
+    ok = write(Dir, [Late], {asked, 1_000_000_000}),
+    {ok, #{page := Page} = Report} = whittle_load:report(Dir),
+    ?assertMatch(["the load generator was the bottleneck: " ++ _,
+                  "the run was stopped at second 1 of 10: the results are those of 1 s",
+                  "1 of 2 agents ended too soon (2): " ++ _, "no user could connect" ++ _],
+                 lines(whittle_load:warnings(Report))),
+    ?assertNot(whittle_load:met(Report)),
+    {ok, Html} = file:read_file(Page),
+    {First, _} = binary:match(Html, <<"the load generator was the bottleneck">>),
+    {Users, _} = binary:match(Html, <<"users started">>),
+    ?assert(First < Users),
+    %% All logins failed.
+    Failed = (sample(0))#{events := #{started => 5, connected => 5},
+                          errors := #{{<<"login">>, <<"not-authorized">>} => 5}},
+    Other = filename:join(Dir, "other"),
+    ok = write(Other, [Failed], ended),
+    {ok, None} = whittle_load:report(Other),
+    ?assertEqual(["no user came so far that it counts as held (login, 5 times: not-authorized): "
+                  "correct the steps, or the users' names and passwords"],
+                 lines(whittle_load:warnings(None))),
+    ?assertNot(whittle_load:met(None)).
+
+%% The names of steps and the kinds of errors may have any characters.
+texts_of_others(Config) ->
+    Dir = dir(Config),
+    Sample = #{second => 0, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
+               counts => #{events => #{started => 1}, late => none, latencies => #{},
+                           errors => #{{<<"<b>&\"">>, <<255, "<script>">>} => 1}}},
+    ok = write(Dir, [whittle_load_second:add(1, Sample, whittle_load_second:new())], ended),
+    {ok, #{page := Page}} = whittle_load:report(Dir),
+    {ok, Html} = file:read_file(Page),
+    ?assertMatch({_, _}, binary:match(Html, <<"&lt;b&gt;&amp;&quot;">>)),
+    ?assertEqual(nomatch, binary:match(Html, <<"<script">>)).
+
+comparison(Config) ->
+    [One, Other] = [filename:join(dir(Config), Name) || Name <- ["one", "other"]],
+    ok = write(One, [sample(0)], ended),
+    ok = write(Other, [sample(0), sample(1)], ended),
+    {ok, [[["users", One, Other, "ratio"], ["started", 2, 4, Ratio] | _],
+          [["latency" | _] | Latencies]]} = whittle_load:compare(One, Other),
+    ?assertEqual({"2.00", 4}, {lists:flatten(Ratio), length(Latencies)}),
+    ?assertEqual({error, {no_samples, "/nowhere"}}, whittle_load:compare(One, "/nowhere")).
+
+%% A chart of an hour has no more points than it has pixels, and its counts are still all there.
+long(_) ->
+    Rows = whittle_load_series:rows([sample(N) || N <- lists:seq(0, 3599)]),
+    Thin = whittle_load_series:thin(240, Rows),
+    ?assertEqual({240, 7200, 3600},
+                 {length(Thin), lists:sum([N || #{actual := N} <- Thin]),
+                  lists:sum([N || #{seconds := N} <- Thin])}),
+    ?assertEqual(7200, maps:get(held, lists:last(Thin))).
+
+messages(_) ->
+    [?assertMatch({_, [_ | _]}, {Reason, lists:flatten(io_lib:format(
+                                                         "~ts",
+                                                         [whittle_load:format_error(Reason)]))})
+     || Reason <- [{exists, "d"}, {no_samples, "d"}, {damaged, {"d/run.json", 1}},
+                   {damaged, {"d/samples.jsonl", 7}}, {cannot_write, {"f", enospc}},
+                   {cannot_write, {"f", eacces}}]].
+
+%% Internal
+
+dir(Config) -> proplists:get_value(dir, Config).
+
+facts() ->
+    #{agents => 2, duration => 10_000_000_000, holds => true, scenario => <<"x.load">>,
+      command => <<"whittle load x.load">>, target => <<"tcp 127.0.0.1:1">>,
+      thresholds => [<<"errors < 1">>, <<"held >= 1000">>], machine => #{cpus => 2}}.
+
+write(Dir, Seconds, Ending) ->
+    {ok, Log} = whittle_load_samples:create(Dir, facts()),
+    [ok = whittle_load_samples:append(Log, Second) || Second <- Seconds],
+    ok = case Ending of
+             killed -> ok;
+             ended -> whittle_load_samples:finish(Log, #{lost => [], stopped => none});
+             {asked, _} -> whittle_load_samples:finish(Log, #{lost => [2], stopped => Ending})
+         end,
+    whittle_load_samples:close(Log).
+
+lines(Chars) -> [lists:flatten(io_lib:format("~ts", [Line])) || Line <- Chars].
+
+read(Json) ->
+    whittle_load_second:from_json(jiffy:decode(whittle_json:encode(Json), [return_maps])).
+
+%% Two users start, connect and ask.
+sample(N) ->
+    #{second => N, events => #{started => 2, connected => 2, held => 2, sent => 3, received => 3},
+      errors => #{}, latencies => #{<<"ask">> => distribution([{700, 2}, {820, 1}])},
+      late => distribution([{500, 2}]), arrivals => #{N => {2, 2}},
+      agents => #{1 => #{cpu => 10 * N, memory => 1, rss => 20_000_000, queue => 0, held => 2}},
+      lost => [], server => none}.
+
+distribution(Buckets) ->
+    Count = lists:sum([N || {_, N} <- Buckets]),
+    #{count => Count, sum => 1000 * Count, zeros => 0, buckets => Buckets}.
+
+second() ->
+    ?LET({N, Events, Errors, Latencies, Late, Arrivals, Agents, Lost, Server},
+         {nat(), map(oneof([started, connected, held, released, ended, cycles, sent, received]),
+                     nat()),
+          map({name(), name()}, pos_integer()), map(name(), distribution()),
+          oneof([none, distribution()]), map(nat(), {nat(), nat()}),
+          map(pos_integer(), vm()), list(nat()),
+          oneof([none, ?LET({A, B, C}, {nat(), nat(), nat()},
+                            #{processes => A, cpu => B, rss => C})])},
+         #{second => N, events => Events, errors => Errors, latencies => Latencies, late => Late,
+           arrivals => Arrivals, agents => Agents, lost => Lost, server => Server}).
+
+map(Key, Value) -> ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
+
+name() ->
+    ?LET(Chars, list(oneof([$a, $", $\\, $ä, 16#20ac, $\n])), unicode:characters_to_binary(Chars)).
+
+vm() ->
+    ?LET({A, B, C, D, E}, {nat(), nat(), nat(), nat(), integer()},
+         #{cpu => A, memory => B, rss => C, queue => D, held => E}).
+
+distribution() ->
+    ?LET({Sum, Zeros, Indices}, {nat(), nat(), list(range(0, 1888))},
+         begin
+             Buckets = [{I, I rem 7 + 1} || I <- lists:usort(Indices)],
+             #{count => Zeros + lists:sum([N || {_, N} <- Buckets]), sum => Sum, zeros => Zeros,
+               buckets => Buckets}
+         end).
