@@ -38,7 +38,7 @@ certificate(Dir) ->
 
 %% Waits until a server that prints nothing accepts connections.
 -spec listens(inet:ip_address() | string(), inet:port_number()) -> ok.
-listens(Address, Port) -> listens(Address, Port, 400).
+listens(Address, Port) -> listens(Address, Port, 2400).
 
 listens(Address, Port, Left) when Left > 0 ->
     case gen_tcp:connect(Address, Port, []) of
@@ -107,7 +107,8 @@ load(Dir, Scenario, Code, Counts, [Factor | Others]) ->
 run(Dir, Scenario) ->
     File = filename:join(Dir, "users.load"),
     ok = file:write_file(File, unicode:characters_to_binary(Scenario)),
-    {Code, Output} = running:whittle(["load", File, "--json"]),
+    Out = File ++ integer_to_list(erlang:unique_integer([positive])),
+    {Code, Output} = running:whittle(["load", File, "-o", Out, "--json"]),
     %% The messages of the agents stand beside it.
     case [Line || <<"{\"", _/binary>> = Line <- binary:split(Output, <<"\n">>, [global])] of
         [Json] -> {Code, jiffy:decode(Json, [return_maps])};
