@@ -111,7 +111,9 @@ run(Dir, Scenario) ->
     {Code, Output} = running:whittle(["load", File, "-o", Out, "--json"]),
     %% The messages of the agents stand beside it.
     case [Line || <<"{\"", _/binary>> = Line <- binary:split(Output, <<"\n">>, [global])] of
-        [Json] -> {Code, jiffy:decode(Json, [return_maps])};
+        [Json] ->
+            #{<<"held">> := _} = Result = jiffy:decode(Json, [return_maps]),
+            {Code, Result};
         _ -> error({Code, Output})
     end.
 
