@@ -9,7 +9,8 @@
 -export([setuid/1, setgid/1, file_capabilities/1, own_program_with_lent_rights/1,
          ambient_capabilities/1, secure_mode_of_a_security_module/1, detached_without_a_process/1,
          words_that_look_like_flags/1, cookie_on_the_command_line/1, paths_with_a_dash/1,
-         text_that_is_not_utf8/1, removed_directory/1, stack/1, refused_before_the_mapper/1,
+         text_that_is_not_utf8/1, removed_directory/1, forbidden_directory/1, stack/1,
+         refused_before_the_mapper/1,
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
@@ -24,7 +25,8 @@ all() ->
      own_program_with_lent_rights, ambient_capabilities, secure_mode_of_a_security_module,
      detached_without_a_process,
      words_that_look_like_flags, cookie_on_the_command_line, paths_with_a_dash,
-     text_that_is_not_utf8, removed_directory, stack, refused_before_the_mapper,
+     text_that_is_not_utf8, removed_directory, forbidden_directory, stack,
+     refused_before_the_mapper,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind,
      home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
      asked_without_a_cookie, files_without_an_end, mapper_port,
@@ -288,6 +290,24 @@ removed_directory(Config) ->
                  running:run("/bin/sh", ["-c", "rmdir \"$1\"; exec \"$0\" args",
                                          proplists:get_value(probe, Config), Dir], #{cd => Dir})).
 
+%% A shell of root changes to its home and starts the program as another user.
+forbidden_directory(Config) ->
+    Top = running:directory("forbidden", Config),
+    {ok, _} = file:copy(proplists:get_value(probe, Config), filename:join(Top, "probe")),
+    ok = file:change_mode(filename:join(Top, "probe"), 8#755),
+    ok = filelib:ensure_path(filename:join(Top, "shut")),
+    %% The user may read the directory of the test wherever it lies.
+    Script = "mount --bind \"$0\" /mnt && cd /mnt/shut && chmod 0 . && "
+        "exec setpriv --reuid 65534 --regid 65534 --clear-groups /mnt/probe args",
+    case running:run(os:find_executable("unshare"), ["--mount", "/bin/true"]) of
+        {0, _} ->
+            ?assertEqual({1, <<"probe: this user may not enter the current directory: change to "
+                               "another directory, and start the program again\n">>},
+                         running:run(os:find_executable("unshare"), ["--mount", "/bin/sh", "-c",
+                                                                   Script, Top]));
+        {_, Said} -> {skip, "this user cannot mount: " ++ binary_to_list(Said)}
+    end.
+
 %% With less, the kernel ended the program by SIGSEGV. The environment lies on the stack, too.
 stack(Config) ->
     Run = fun(Limit, Variable) ->
@@ -537,7 +557,7 @@ descriptors(Config) ->
          ?assertEqual(Limit, From),
          ?assertEqual(Works, Run(To)),
          ?assertMatch({1, _}, Run(integer_to_list(list_to_integer(To) - 1)))
-     end || Limit <- ["3", "4", "8", "16", "24", "32", "34"]],
+     end || Limit <- ["0", "3", "4", "8", "16", "24", "32", "34"]],
     %% A descriptor above the limit is open: the raised limit includes it.
     {1, Above} = Run("64; exec 9>&1; ulimit -n 8"),
     ?assertMatch({match, _}, re:run(Above, "from 8 to 36\n$")),

@@ -428,8 +428,8 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
 /* ---- starting ---------------------------------------------------------------- */
 
 /*
- * Ends the program when the VM could not use its working directory: somebody removed it, or its
- * name is not text. The VM's loader needs the path of that directory.
+ * Ends the program when the VM could not use its working directory: somebody removed it, the user
+ * may not enter it, or its name is not text. The VM's loader needs that directory and its path.
  */
 static void check_directory(void)
 {
@@ -439,7 +439,10 @@ static void check_directory(void)
         if (errno == ENOENT)
             refuse(EXIT_FAILED, "the current directory does not exist any more",
                    "change to another directory, and start the program again");
-    } else if (!is_utf8(path))
+    } else if (access(".", F_OK) < 0 && errno == EACCES)
+        refuse(EXIT_FAILED, "this user may not enter the current directory",
+               "change to another directory, and start the program again");
+    else if (!is_utf8(path))
         refuse(EXIT_FAILED, "the name of the current directory is not valid UTF-8",
                "change to another directory, and start the program again");
 }
@@ -629,7 +632,8 @@ static void check_descriptors(void)
         else
             count++;
     }
-    if (problem == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    /* With a limit of 0 the kernel says EINVAL. */
+    if ((problem == EMFILE || problem == EINVAL) && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         /* The caller may have lowered the limit while descriptors above it were open. */
         enough = (int)limit.rlim_cur;
         for (missing = NEEDED_DESCRIPTORS - count; missing > 0; enough++)

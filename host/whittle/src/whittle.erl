@@ -45,7 +45,8 @@ start() ->
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),
             finish(whittle_failure:exit_code(Failure), standard_error,
-                   [[[Said, $\n] || Said <- maps:get(details, Failure)],
+                   [[[whittle_file_name:printable_lines(Said), $\n]
+                     || Said <- maps:get(details, Failure)],
                     "whittle: ", whittle_file_name:printable(maps:get(text, Failure)), $\n])
     catch
         Class:Reason:Stack ->
@@ -82,7 +83,9 @@ run({run, Module, Values}) ->
     case Result of
         {ok, #{json := Json} = Done} when is_map_key(json, Values) ->
             {ok, exit_code(Done), encoded(Json)};
-        {ok, #{text := Text} = Done} -> {ok, exit_code(Done), Text};
+        %% A result has names from outside: of files, functions and cells.
+        {ok, #{text := Text} = Done} ->
+            {ok, exit_code(Done), whittle_file_name:printable_lines(Text)};
         {error, _} = Error -> Error
     end;
 run({show, Text}) -> {ok, 0, Text};

@@ -133,7 +133,7 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
     (maps:with([out, format, ca_certs, settings], Values))
     #{input => Path, otp => Otp, target => Target, flavor => Vm, shake => Shake,
-      libs => string:lexemes(os:getenv("ERL_LIBS", ""), ":"),
+      libs => string:lexemes(whittle_environment:value("ERL_LIBS", ""), ":"),
       add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
       natives => maps:get(native, Values, []),
       outside_links => choice(no_outside_links, Values, refuse, note),

@@ -48,8 +48,9 @@ run(#{arguments := ["compare", One, Other]}) -> compared(whittle_load:compare(On
 run(#{arguments := ["compare" | _]}) -> needs("load compare", "two directories");
 run(#{arguments := [_, _, Word]}) ->
     whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help load'"]);
-run(#{arguments := [_, Word]}) ->
-    whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one"]);
+run(#{arguments := [First, Word]}) ->
+    whittle_failure:usage(["`whittle load' takes one SCENARIO; `", Word, "' is a second one",
+                           whittle_suggestion:hint(First, ["check", "report", "compare"])]);
 run(#{arguments := [File]} = Values) ->
     whittle_work:steps([fun(_) -> options(File, Values) end,
                         fun(Options) ->

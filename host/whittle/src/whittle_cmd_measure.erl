@@ -57,14 +57,19 @@ run(#{arguments := ["report", _, Word]}) -> unexpected(Word);
 run(#{arguments := ["compare", One, Other]}) -> compared(One, Other);
 run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
 run(#{arguments := [Name]} = Values) -> study(Name, Values);
-run(#{arguments := [_, Word | _]}) -> unexpected(Word).
+run(#{arguments := [Name, Word | _]}) ->
+    unexpected(Word, whittle_suggestion:hint(Name, ["report", "compare"])).
 
 only_otp(Option) ->
     whittle_failure:usage(["--", Option, " is an option of `whittle measure otp'; see `whittle "
                            "help measure'"]).
 
-unexpected(Word) ->
-    whittle_failure:usage(["unexpected argument `", Word, "'; see `whittle help measure'"]).
+unexpected(Word) -> unexpected(Word, "").
+
+%% The hint is about the word before the unexpected one.
+unexpected(Word, Hint) ->
+    whittle_failure:usage(["unexpected argument `", Word, $', Hint,
+                           "; see `whittle help measure'"]).
 
 needs(Part, What) ->
     whittle_failure:usage(["`whittle measure ", Part, "' needs ", What,

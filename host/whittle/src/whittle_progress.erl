@@ -28,7 +28,7 @@ stage(Text) ->
 line(Text) ->
     case is_terminal() of
         true -> ok;
-        false -> io:put_chars(standard_error, [Text, $\n])
+        false -> io:put_chars(standard_error, [whittle_file_name:printable(Text), $\n])
     end.
 
 %% @doc Shows the progress of a runtime build.
@@ -44,14 +44,14 @@ event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Perce
 once(Text) ->
     case put(?MODULE, Text) of
         Text -> ok;
-        _ -> io:put_chars(standard_error, [Text, $\n])
+        _ -> io:put_chars(standard_error, [whittle_file_name:printable(Text), $\n])
     end.
 
 %% @doc Prints a note that stays on the screen.
 -spec note(unicode:chardata()) -> ok.
 note(Text) ->
     clear(),
-    io:put_chars(standard_error, ["whittle: note: ", Text, $\n]).
+    io:put_chars(standard_error, ["whittle: note: ", whittle_file_name:printable(Text), $\n]).
 
 %% @doc Removes the progress line, or the view.
 -spec clear() -> ok.
@@ -68,7 +68,8 @@ has_view() -> is_terminal() andalso os:getenv("TERM", "dumb") =/= "dumb".
                       [[{plain | bold | good | bad, unicode:chardata()}]])) -> ok.
 view(Fun) ->
     {Columns, _} = Size = size(),
-    Lines = Fun(Size),
+    Lines = [[{Style, whittle_file_name:printable(Part)} || {Style, Part} <- Line]
+             || Line <- Fun(Size)],
     Colors = os:getenv("NO_COLOR", "") =:= "",
     %% One write, so that the terminal shows no half of it
     Text = [home(Columns),
@@ -106,7 +107,9 @@ show(Text) ->
     case is_terminal() of
         %% Return to the start of the line, write the text, and erase the rest of the older line.
         %% Cut the text to the narrowest usual width, because a wrapped line cannot be erased.
-        true -> io:put_chars(standard_error, ["\r", string:slice(Text, 0, 79), "\e[K"]);
+        true ->
+            Shown = string:slice(whittle_file_name:printable(Text), 0, 79),
+            io:put_chars(standard_error, ["\r", Shown, "\e[K"]);
         false -> ok
     end.
 

@@ -1,5 +1,6 @@
 %% @doc Formats tables as text. Each column is as wide as its widest cell. A column with a number
-%% is aligned to the right.
+%% is aligned to the right. Control characters in a cell are escaped, because a cell may have a name
+%% from outside.
 -module(whittle_table).
 
 -export([text/1]).
@@ -29,4 +30,4 @@ column(Cells) ->
     [string:pad(Text, Width, Direction) || Text <- Texts].
 
 cell(N) when is_integer(N) -> whittle_number:text(N);
-cell(Text) -> Text.
+cell(Text) -> whittle_file_name:printable(Text).

@@ -17,7 +17,9 @@
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
-         not_regular/1, too_large/1, unread_archive/1]).
+         not_regular/1, too_large/1, unread_archive/1,
+         variables_for_erlang/1, variables_of_programs/1, more_atoms/1, libraries/1,
+         names_from_outside/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -35,7 +37,8 @@ all() ->
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
      run_keeps_arguments,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
-     node_without_cookie_file].
+     node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
+     names_from_outside].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -274,6 +277,10 @@ wrong_words(Config) ->
              {["why", "out", "m:f/999"],
               "`m:f/999' names an arity above 255, and no function has more arguments: correct the "
               "arity"},
+             {["load", "chek", "s.load"],
+              "`whittle load' takes one SCENARIO; `s.load' is a second one (did you mean check?)"},
+             {["measure", "reprt", "dir"],
+              "unexpected argument `dir' (did you mean report?); see `whittle help measure'"},
              {["tune", "out", "--blocks", "0"],
               "--blocks cannot be `0'; give a whole number above 0"},
              %% A word of the user cannot break the line.
@@ -1127,6 +1134,95 @@ examples(Config) ->
                                      "ERL_LIBS=; export ERL_LIBS; env A=")})
      end || File <- Examples].
 
+%% These variables are for the user's programs. Each of them would break a VM. Without a limit of
+%% memory, a VM that reads /dev/zero would fill the machine.
+variables_for_erlang(Config) ->
+    Made = made:app(filename:join(?config(dir, Config), "src"), made, [],
+                    [{made, "-module(made). -export([a/0]). a() -> b."}]),
+    ok = file:del_dir_r(filename:join(Made, "ebin")),
+    made:file(filename:join(Made, "src/made.app.src"), "{application, made, [{vsn, \"1\"}]}.\n"),
+    made:file(filename:join(Made, "src/made.erl"), "-module(made). -export([a/0]). a() -> b.\n"),
+    [?assertMatch({Setting, {0, [_ | _], ""}},
+                  {Setting, whittle(Config, Words, ["ulimit -v 6000000; ", Setting])})
+     || Words <- [["build", Made, "-o", "made"]],
+        Setting <- ["ERL_INETRC=/dev/zero", "ERL_FLAGS='-mode embedded' ERL_ZFLAGS='-config none'",
+                    "ERL_ZFLAGS='-extra foo' ERL_AFLAGS=-detached",
+                    "ERL_ROOTDIR=/nowhere ERLC_EMULATOR=/nowhere ESCRIPT_EMULATOR=/nowhere",
+                    ["ERL_OTP", erlang:system_info(otp_release), "_FLAGS='-eval halt(9)'"]]],
+    %% Lines of another variable are no variables.
+    ?assertMatch({0, "whittle " ++ _, ""},
+                 whittle(Config, ["version"], "V='a\nERL_X=1\nERL_FLAGS=b\nERL_`exit`=c'")).
+
+%% A program that a study or `trace' runs gets them as the user has set them.
+variables_of_programs(Config) ->
+    File = filename:join(?config(dir, Config), "seen"),
+    Print = "printf '%s|' \"$ERL_LIBS\" \"$ERL_AFLAGS\" \"${ERL_FLAGS-unset}\" "
+        "\"${WHITTLE_USER_ERL_LIBS-unset}\" >> '" ++ File ++ "'; echo 1",
+    made:file(filename:join(?config(dir, Config), "s.study"),
+              io_lib:format("#{title => \"x\", responses => [run_time], blocks => 1, programs => "
+                            "[#{name => p, command => [\"/bin/sh\", \"-c\", ~p]}]}.~n", [Print])),
+    Env = "unset ERL_FLAGS; ERL_LIBS='a b:c' ERL_AFLAGS=\"-x 'y z'\"",
+    {0, _, _} = whittle(Config, ["measure", "./s.study", "-o", "m"], Env),
+    %% The shell is no VM, so the recording is empty.
+    {1, _, _} = whittle(Config, ["trace", "-o", "x", "--", "sh", "-c", Print], Env),
+    ?assertEqual({ok, <<"a b:c|-x 'y z'|unset|unset|a b:c|-x 'y z'|unset|unset|">>},
+                 file:read_file(File)).
+
+%% The limit of atoms has a variable of its own: ERL_ZFLAGS="+t N" is for the user's programs.
+more_atoms(Config) ->
+    Atoms = fun(Value) -> whittle(Config, ["version"], ["WHITTLE_ATOMS=", Value]) end,
+    [?assertMatch({Value, {0, _, ""}}, {Value, Atoms(Value)}) || Value <- ["", "65536", "5000000"]],
+    Line = "whittle: WHITTLE_ATOMS is not a number from 65536 to 2147483647: correct or unset it\n",
+    [?assertEqual({Value, {1, "", Line}}, {Value, Atoms(Value)})
+     || Value <- ["x", "1", "2147483648", "99999999999999999999", "-1"]].
+
+%% The compiler finds the applications of ERL_LIBS behind OTP's. No library that is only packed runs
+%% code on this machine.
+libraries(Config) ->
+    Dir = ?config(dir, Config),
+    Libs = filename:join(Dir, "libs"),
+    Lib = filename:join(Libs, "helper-1"),
+    made:app(Lib, helper, [{vsn, "1"}],
+             [{helper, "-module(helper). -export([parse_transform/2]).\n"
+                       "parse_transform(Forms, _) -> Forms."}]),
+    made:file(filename:join(Lib, "include/helper.hrl"), "-define(HELPED, yes).\n"),
+    Ran = filename:join(Dir, "ran"),
+    [made:file(filename:join([Lib, "ebin", Name ++ ".beam"]),
+               made:beam("-module(" ++ Name ++ "). -on_load(run/0). run() -> file:write_file(\""
+                         ++ Ran ++ "\", \"\")."))
+     || Name <- ["crypto", "jiffy", "sys_messages"]],
+    ok = file:make_symlink("loop", filename:join(Libs, "loop")),
+    Source = ["-compile({parse_transform, helper}).\n-include_lib(\"helper/include/helper.hrl\").\n"
+              "-export([a/0]).\na() -> ?HELPED.\n"],
+    Spec = "{application, helped, [{vsn, \"1\"}, {applications, [kernel, stdlib, helper]}]}.\n",
+    [made:file(filename:join([Dir, Top, File]), Text)
+     || Top <- ["plain", "project"],
+        {File, Text} <- [{"src/helped.erl", ["-module(helped).\n" | Source]},
+                         {"src/helped.app.src", Spec}]],
+    made:file(filename:join(Dir, "project/rebar.config"), "{deps, []}.\n"),
+    made:file(filename:join(Dir, "script"),
+              ["#!/usr/bin/env escript\n" | Source] ++ ["main(_) -> a().\n"]),
+    [?assertMatch({Input, {0, _, ""}},
+                  {Input, whittle(Config, ["build", Input, "-o", "out"],
+                                  ["ERL_LIBS='", Libs, "':/nowhere"])})
+     || Input <- ["plain", "project", "script"]],
+    %% The compiler prints the place of a warning with a module of its own.
+    made:file(filename:join(Dir, "plain/src/helped.erl"),
+              "-module(helped).\n-export([a/0]).\na( -> b.\n"),
+    {1, "", Wrong} = whittle(Config, ["build", "plain", "-o", "out"], ["ERL_LIBS='", Libs, "'"]),
+    ?assertMatch({match, _}, re:run(Wrong, "helped.erl:3:4: syntax error before: '->'")),
+    ?assertNot(filelib:is_file(Ran)).
+
+%% A name cannot change the terminal or look like a line of the command.
+names_from_outside(Config) ->
+    Cache = filename:join(?config(dir, Config), "cache"),
+    made:file(filename:join(Cache, "artefacts/x\e[31m\nwork 1 1"), "1"),
+    Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
+    {0, Listed, ""} = whittle(Config, ["clean"], Env),
+    ?assertMatch([_, "other" ++ _, "", _, ""], string:split(Listed, "\n", all)),
+    ?assertMatch({match, _}, re:run(Listed, "artefacts/x\\\\x\\{1B}\\[31m\\\\x\\{A}work 1 1 ")),
+    ?assertNot(lists:member($\e, Listed)).
+
 %% OTP would write ~/.erlang.cookie.
 node_without_cookie_file(Config) ->
     Home = filename:join(?config(dir, Config), "home"),
@@ -1200,8 +1296,9 @@ started_on_terminal(Config, Command) ->
                 "'\" /dev/null"]).
 
 command(Config, Words, Env) ->
-    ["WHITTLE_LIB='", ?config(lib, Config), "' ERL_ZFLAGS='-pa ", ?config(stand_in, Config),
-     "' STAND_IN_VM='", ?config(vm, Config), "' ; export WHITTLE_LIB ERL_ZFLAGS STAND_IN_VM; ",
+    ["WHITTLE_LIB='", ?config(lib, Config), "' WHITTLE_STAND_IN='", ?config(stand_in, Config),
+     "' STAND_IN_VM='", ?config(vm, Config),
+     "' ; export WHITTLE_LIB WHITTLE_STAND_IN STAND_IN_VM; ",
      Env, " '", ?config(whittle, Config), "'",
      [[" '", string:replace(Word, "'", "'\\''", all), "'"] || Word <- Words]].
 

@@ -52,7 +52,7 @@ environment(Dir) ->
             [[$\s, atom_to_list(Module)] || Module <- whittle_device:recorder()]],
     Host = list_to_integer(erlang:system_info(otp_release)),
     [{"WHITTLE_TRACE", Dir}
-     | [{Name, unicode:characters_to_list([Ours, $\s, os:getenv(Name, "")])}
+     | [{Name, unicode:characters_to_list([Ours, $\s, whittle_environment:value(Name, "")])}
         || Otp <- lists:seq(Host, Host + ?NEWER),
            Name <- ["ERL_OTP" ++ integer_to_list(Otp) ++ "_FLAGS"]]].
 

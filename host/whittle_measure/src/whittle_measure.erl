@@ -54,9 +54,8 @@ run(Study, Options) ->
 %% @doc Computes the results of a directory.
 -spec results(file:filename()) -> {ok, report()} | {error, reason()}.
 results(Dir) ->
-    case whittle_measure_samples:read(Dir) of
-        {ok, Facts, Samples} ->
-            Study = whittle_measure_samples:study(Facts),
+    case whittle_measure_samples:read_study(Dir) of
+        {ok, {Facts, Study, Samples}} ->
             {ok, #{study => Study, facts => Facts, samples => Samples,
                    results => whittle_measure_analysis:results(Study, Samples),
                    noise => whittle_measure_analysis:noise(Samples)}};
@@ -171,7 +170,8 @@ format_error({different_studies, One, Other}) ->
     [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
     whittle_measure_samples:format_error(Error);
-format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= file ->
+format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;
+                                      Tag =:= file ->
     whittle_measure_samples:format_error(Error);
 format_error(Error) when element(1, Error) =:= no_otp; element(1, Error) =:= nothing_left;
                          element(1, Error) =:= no_given; element(1, Error) =:= no_objects;

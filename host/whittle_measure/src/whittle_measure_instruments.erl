@@ -42,7 +42,7 @@ with_counter(true, Dir, {#{environment := Before} = Subject, Settings}) ->
      Settings}.
 
 with_flags(Name, Flags, Environment) ->
-    Old = proplists:get_value(Name, Environment, os:getenv(Name, "")),
+    Old = proplists:get_value(Name, Environment, whittle_environment:value(Name, "")),
     [{Name, Flags ++ " " ++ Old} | proplists:delete(Name, Environment)].
 
 dump(Dir) -> filename:absname(filename:join(Dir, "dump")).

@@ -79,7 +79,7 @@ record(#{environment := Environment} = Subject, Settings) ->
 run(#{program := Program, arguments := Arguments, environment := Environment} = Subject,
     #{duration := Duration, interval := Interval} = Settings) ->
     Patience = maps:get(patience, Settings, Duration),
-    case whittle_program:start(Program, Arguments, #{env => Environment}) of
+    case whittle_program:start(Program, Arguments, #{env => Environment, of_user => true}) of
         {ok, Started} ->
             Start = now_us(),
             State = #{started => Started, start => Start, interval => 1000 * Interval,
@@ -192,7 +192,8 @@ workload(Command, Pid) ->
               Start = now_us(),
               {ok, Started} = whittle_program:start(
                                 "/bin/sh", ["-c", Command],
-                                #{env => [{"WHITTLE_PID", integer_to_list(Pid)}]}),
+                                #{env => [{"WHITTLE_PID", integer_to_list(Pid)}],
+                                  of_user => true}),
               {Status, Output} = to_the_end(Started, {0, []}),
               Self ! {self(), {Status, now_us() - Start, Output}}
       end).

@@ -119,10 +119,9 @@ write(Run, Facts) ->
 read(Run) ->
     steps([fun(_) -> facts(Run) end,
            fun(Facts) ->
-                   case whittle_measure_samples:read(Run) of
-                       {ok, About, Samples} ->
-                           {ok, #{dir => Run, facts => Facts, samples => Samples,
-                                  study => whittle_measure_samples:study(About)}};
+                   case whittle_measure_samples:read_study(Run) of
+                       {ok, {_, Study, Samples}} ->
+                           {ok, #{dir => Run, facts => Facts, samples => Samples, study => Study}};
                        {error, _} = Error -> Error
                    end
            end]).

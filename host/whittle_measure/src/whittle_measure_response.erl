@@ -353,7 +353,7 @@ command(Program, Arguments, Outcome) ->
             {error, [Program, " is not on the PATH: install it, or correct the study"]};
         Path ->
             Out = [{"OUT", Value} || #{out := Value} <- [Outcome]],
-            case whittle_program:run(Path, Arguments, #{env => Out}) of
+            case whittle_program:run(Path, Arguments, #{env => Out, of_user => true}) of
                 {0, Output} -> number(string:trim(Output));
                 {Status, Output} ->
                     {error, io_lib:format("~ts ended with exit code ~b: ~ts",

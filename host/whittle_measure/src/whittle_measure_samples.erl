@@ -5,7 +5,7 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([check/3, create/2, open/2, replace/2, read/1, study/1, append/2, close/1, named/2]).
+-export([check/3, create/2, open/2, replace/2, read/1, read_study/1, append/2, close/1, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -26,6 +26,7 @@
                | {no_samples, file:filename()}
                | {changed, [binary()]}
                | {damaged, file:filename(), pos_integer()}
+               | {damaged_study, file:filename(), unicode:chardata()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
 %% @doc Checks, before anything is built, that create/2 or open/2 will accept a directory. `Digest'
@@ -92,11 +93,18 @@ read(Dir) ->
         _ -> {error, {no_samples, Dir}}
     end.
 
-%% @doc Returns the study that the facts contain as a text.
--spec study(facts()) -> whittle_measure_study:study().
-study(#{<<"term">> := Text}) ->
-    {ok, [Study]} = whittle_term:parse(Text),
-    Study.
+%% @doc Reads the facts, the study that they contain as a text, and the samples of a directory.
+-spec read_study(file:filename()) ->
+          {ok, {facts(), whittle_measure_study:study(), [sample()]}} | {error, error()}.
+read_study(Dir) ->
+    case read(Dir) of
+        {ok, Facts, Samples} ->
+            case whittle_measure_stored:study(Facts) of
+                {ok, Study} -> {ok, {Facts, Study, Samples}};
+                {error, Key} -> {error, {damaged_study, facts(Dir), Key}}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Keeps the samples of runs that count, without those that warmed up.
 -spec runs([sample()]) -> [sample()].
@@ -111,17 +119,13 @@ builds(Samples) -> [Sample || #{<<"block">> := <<"build">>} = Sample <- Samples]
 decoded_lines(Bytes) ->
     [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
     Lines = [decoded(Line) || Line <- lists:reverse(Reversed)],
-    case [Number || {Number, Line} <- lists:enumerate(Lines), not is_object(Line)] of
+    case [Number || {Number, Line} <- lists:enumerate(Lines), not is_sample(Line)] of
         [] -> {ok, [Sample || {ok, Sample} <- Lines]};
         [Number | _] -> {error, Number}
     end.
 
-%% All values of a sample are numbers.
-is_object({ok, #{<<"values">> := Values}}) when is_map(Values) ->
-    lists:all(fun is_number/1, maps:values(Values));
-is_object({ok, #{<<"values">> := _}}) -> false;
-is_object({ok, Term}) -> is_map(Term);
-is_object(error) -> false.
+is_sample({ok, Term}) -> whittle_measure_stored:is_sample(Term);
+is_sample(error) -> false.
 
 decoded(Bytes) ->
     try {ok, jiffy:decode(Bytes, [return_maps])}
@@ -192,8 +196,12 @@ format_error({damaged, File, Line}) ->
     case filename:basename(File) of
         "study.json" ->
             [File, " is not a JSON object: start the study again in another directory (-o)"];
-        _ -> io_lib:format("~ts, line ~b, is not a JSON object: remove that line", [File, Line])
+        _ -> io_lib:format("~ts, line ~b, is not a sample of a study: remove that line",
+                           [File, Line])
     end;
+format_error({damaged_study, File, Key}) ->
+    [File, " does not describe a study that has run (", Key, " is missing or wrong): start the "
+     "study again in another directory (-o)"];
 format_error({file, File, enospc}) ->
     [File, " cannot be written, because the disk is full: make room and continue with --resume"];
 format_error({file, File, Reason}) ->

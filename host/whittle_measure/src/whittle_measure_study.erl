@@ -211,8 +211,9 @@ key(#{program := #{name := Program}, levels := Levels}) ->
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({no_study, Name, Known}) ->
-    io_lib:format("there is no study ~ts; the studies are ~ts; a file of your own needs a slash in "
-                  "its path, or the extension .study", [Name, lists:join(", ", Known)]);
+    io_lib:format("there is no study ~ts~ts; the studies are ~ts; a file of your own needs a slash "
+                  "in its path, or the extension .study",
+                  [Name, whittle_suggestion:hint(Name, Known), lists:join(", ", Known)]);
 format_error({unreadable, File, Reason}) when is_atom(Reason) ->
     [File, $\s, whittle_file:format_error(Reason), ": name a study or its file"];
 format_error({unreadable, File, Line}) -> [File, ": ", Line];

@@ -128,10 +128,13 @@ cut_line(Config) ->
     {ok, Dir} = whittle_measure:run(Study, #{dir => Dir, resume => true}),
     {ok, #{samples := Samples}} = whittle_measure:results(Dir),
     ?assertEqual(9, length(Samples)),
-    ok = file:write_file(File, "{}\nnot JSON\n"),
-    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)),
-    ok = file:write_file(File, "{}\n{\"values\":{\"number\":\"x\"}}\n"),
-    ?assertMatch({error, {damaged, File, 2}}, whittle_measure:results(Dir)),
+    [First | _] = binary:split(Bytes, <<"\n">>),
+    [begin
+         ok = file:write_file(File, [First, $\n, Damaged, $\n]),
+         ?assertMatch({Damaged, {error, {damaged, File, 2}}},
+                      {Damaged, whittle_measure:results(Dir)})
+     end || Damaged <- ["not JSON", "{}",
+                        string:replace(First, "\"values\":{", "\"values\":{\"x\":\"y\",")]],
     %% The read of a pipe would wait for a writer.
     ok = file:delete(File),
     "" = os:cmd("mkfifo '" ++ File ++ "'"),

@@ -323,7 +323,7 @@ complete(Run, Vsn) ->
     _ = file:delete(filename:join(Run, "samples.jsonl")),
     {ok, Log} = whittle_measure_samples:create(
                   Run, #{term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
-                         inputs => #{}}),
+                         machine => whittle_measure_machine:facts(), inputs => #{}}),
     ok = whittle_measure_samples:close(Log),
     #{facts := Facts} = stored([{subjects, [{<<"29">>, <<"29">>, Vsn}]}]),
     whittle_measure_otp_store:write(Run, Facts).

@@ -1,7 +1,7 @@
 %% @hidden Compiles the user's source with the host's own tools.
 -module(whittle_compile).
 
--export([with_rebar3/2, rebar_config/1, with_erlc/3, escript/3, again/2]).
+-export([with_rebar3/3, rebar_config/1, with_erlc/4, escript/4, again/2]).
 
 %% The longest name of a module in bytes: with `.beam' it is a file name of 255 bytes.
 -define(LONGEST_MODULE, 250).
@@ -10,18 +10,19 @@
 %% that rebar3 built, and returns the function's result.
 %%
 %% The lock of the project's directory lets only one build at a time write to `_build' and read
-%% it. The compilation fetches nothing. A missing dependency gives the error `not_fetched'.
--spec with_rebar3(file:filename(),
+%% it. The compilation fetches nothing. A missing dependency gives the error `not_fetched'. For the
+%% libraries see {@link with_erlc/4}. The context tells whether it refuses links out of the project.
+-spec with_rebar3(file:filename(), {[file:filename()], whittle_read_app:context()},
                   fun((file:filename()) -> {ok, Read} | {error, whittle_system:error()})) ->
           {ok, Read} | {error, whittle_system:error()}.
-with_rebar3(Dir, Read) ->
+with_rebar3(Dir, How, Read) ->
     case os:find_executable("rebar3") of
         false -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
         Rebar3 ->
             case whittle_lock:take(Dir, #{wait => infinity}) of
                 {ok, Lock} ->
                     try
-                        rebar3(Rebar3, Dir, Read)
+                        rebar3(Rebar3, Dir, How, Read)
                     after
                         whittle_lock:release(Lock)
                     end;
@@ -32,11 +33,12 @@ with_rebar3(Dir, Read) ->
             end
     end.
 
-rebar3(Rebar3, Dir, Read) ->
+rebar3(Rebar3, Dir, {Libs, Context}, Read) ->
     Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
-           {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}],
+           {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}
+           | [{"ERL_AFLAGS", quoted(Words)} || [_ | _] = Words <- [behind_otp(Libs)]]],
     whittle_work:steps(
-      [fun(_) -> whittle_compile_check:check_project(Dir) end,
+      [fun(_) -> whittle_compile_check:check_project(Dir, Context) end,
        fun(_) ->
                case run(Rebar3, ["compile"], Dir, Env) of
                    {0, _} -> Read(lib(Rebar3, Dir, Env));
@@ -58,15 +60,20 @@ rebar_config(Dir) ->
 
 %% @doc Compiles an application's directory into a temporary directory. It calls the function with
 %% the path `TMP/ebin', and removes the directory after the call.
--spec with_erlc(file:filename(), whittle_otp_lib:otp_lib(), fun((file:filename()) -> Result)) ->
+%%
+%% The compiler finds the applications of the libraries behind those of its OTP, as the build does.
+%% So it can include their files and call their parse transforms, and they cannot replace a module
+%% of the compiler.
+-spec with_erlc(file:filename(), whittle_otp_lib:otp_lib(), [file:filename()],
+                fun((file:filename()) -> Result)) ->
           Result | {error, whittle_system:error()}.
-with_erlc(Dir, Otp, Read) ->
+with_erlc(Dir, Otp, Libs, Read) ->
     in_temporary(fun(Tmp) ->
                          Ebin = filename:join(Tmp, "ebin"),
                          done(file:make_dir(Ebin), Ebin),
                          Compiled = whittle_work:steps(
                                       [fun(_) -> whittle_compile_check:check_application(Dir) end,
-                                       fun(_) -> erlc(Dir, Tmp, Ebin, Otp) end]),
+                                       fun(_) -> erlc(Dir, Tmp, Ebin, Otp, Libs) end]),
                          case Compiled of
                              {error, _} = Error -> Error;
                              _ -> Read(Ebin)
@@ -116,10 +123,10 @@ again_expression() ->
 
 %% @doc Compiles an escript that is source. The module takes the name in the script, or else the
 %% name of the file. `escript' would put the time into the name, and the same input must give the
-%% same bytes.
--spec escript(file:filename(), string(), whittle_otp_lib:otp_lib()) ->
+%% same bytes. For the libraries see {@link with_erlc/4}.
+-spec escript(file:filename(), string(), whittle_otp_lib:otp_lib(), [file:filename()]) ->
           {ok, binary()} | {error, whittle_system:error()}.
-escript(File, Name, Otp) ->
+escript(File, Name, Otp, Libs) ->
     {ok, Text} = file:read_file(File),
     [_Shebang, Body] = binary:split(Text, <<"\n">>),
     {Module, Lines} = whole_module(Body, Name),
@@ -128,16 +135,17 @@ escript(File, Name, Otp) ->
             case byte_size(unicode:characters_to_binary(Module)) > ?LONGEST_MODULE of
                 true -> {error, {odd_name, {File, "the module's name", Module,
                                             "is longer than 250 bytes"}}};
-                false -> compiled_escript(File, Module, Lines, Otp)
+                false -> compiled_escript(File, Module, Lines, Otp, Libs)
             end;
         {error, Why} -> {error, {odd_name, {File, "the module's name", Module, Why}}}
     end.
 
-compiled_escript(File, Module, Lines, Otp) ->
+compiled_escript(File, Module, Lines, Otp, Libs) ->
     in_temporary(fun(Tmp) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
                          write(Source, Lines),
-                         case erlc_steps([["+deterministic", "-o", Tmp, Source]], Tmp, Otp) of
+                         Words = ["+deterministic" | behind_otp(Libs)] ++ ["-o", Tmp, Source],
+                         case erlc_steps([Words], Tmp, Otp) of
                              ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
                              {error, {not_compiled, Output}} ->
                                  Names = [{Source, File}, {Module ++ ".erl", File}],
@@ -194,7 +202,7 @@ lib(Rebar3, Dir, Env) ->
                            "default", "lib"])
     end.
 
-erlc(Given, Tmp, Ebin, Otp) ->
+erlc(Given, Tmp, Ebin, Otp, Libs) ->
     Dir = filename:absname(Given),
     Grammars = filelib:wildcard(filename:join(Dir, "src/**/*.{xrl,yrl}")),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
@@ -208,7 +216,7 @@ erlc(Given, Tmp, Ebin, Otp) ->
     %% modules.
     {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
     %% The temporary directory has another name each time.
-    Options = ["+debug_info", "+deterministic"],
+    Options = ["+debug_info", "+deterministic" | behind_otp(Libs)],
     Steps = [{["-o", Tmp | Grammars], Grammars},
              {Options ++ ["-o", Ebin | Include] ++ Tools, Tools},
              {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
@@ -233,6 +241,14 @@ no_two(Given, Dir, Sources) ->
                      || {N, File} <- Named, N =:= Name],
             {error, {source_twice, {Given, Name, Files}}}
     end.
+
+quoted(Words) ->
+    unicode:characters_to_list(lists:join($\s, [whittle_program:quoted(Word) || Word <- Words])).
+
+%% Returns the words of a command line that put the applications of libraries behind OTP's own.
+behind_otp(Libs) ->
+    lists:append([["-pz", filename:absname(filename:join(Dir, "ebin"))]
+                  || Dir <- lists:sort(maps:values(whittle_device:offered(Libs)))]).
 
 %% Compiles the sources. The compiler of the chosen OTP fits best. If it is missing, the host's
 %% compiler runs. erlc runs in a temporary directory, because it strips the name of its working

@@ -6,7 +6,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check_application/1, check_project/1]).
+-export([check_application/1, check_project/2]).
 
 %% The directories where a compiler may read every file.
 -define(SOURCES, ["src", "include", "c_src", "asn1", "mibs"]).
@@ -26,31 +26,32 @@
 %% @doc Checks the sources of an application that `erlc' compiles.
 -spec check_application(file:filename()) -> checked().
 check_application(Dir) ->
-    checked([{filename:join(Dir, Name), true} || Name <- ["src", "include"]]).
+    checked([{filename:join(Dir, Name), true} || Name <- ["src", "include"]], #{kind => input}).
 
-%% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies.
--spec check_project(file:filename()) -> checked().
-check_project(Dir) ->
-    checked([{Dir, false}]).
+%% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies. It
+%% follows no link that the context refuses.
+-spec check_project(file:filename(), whittle_read_app:context()) -> checked().
+check_project(Dir, Context) ->
+    checked([{Dir, false}], Context).
 
 %% Internal
 
 %% Checks directories. `All' tells whether every file of the directory counts.
-checked(Dirs) ->
+checked(Dirs, Context) ->
     try
-        _ = lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen) end, #{}, Dirs),
+        _ = lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen, Context) end, #{}, Dirs),
         ok
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% Visits each directory only once, because a link may lead back to a directory above it.
-file(File, All, Seen) ->
+file(File, All, Seen, Context) ->
     case file:read_file_info(File) of
         {ok, #file_info{type = directory, major_device = Device, inode = Inode}} ->
             case Seen of
                 #{{Device, Inode, All} := _} -> Seen;
-                #{} -> directory(File, All, Seen#{{Device, Inode, All} => []})
+                #{} -> directory(File, All, Seen#{{Device, Inode, All} => []}, Context)
             end;
         {ok, _} when All ->
             _ = [throw({?MODULE, {unreadable, {File, eftype}}})
@@ -61,18 +62,18 @@ file(File, All, Seen) ->
             Seen
     end.
 
-directory(Dir, All, Seen) ->
+directory(Dir, All, Seen, Context) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             lists:foldl(fun(Name, Before) ->
-                                entry(filename:join(Dir, Name), Name, All, Before)
+                                entry(filename:join(Dir, Name), Name, All, Before, Context)
                         end, Seen, lists:sort(Names));
         {error, _} -> Seen
     end.
 
-entry(File, _, true, Seen) ->
-    file(File, true, Seen);
-entry(File, Name, false, Seen) ->
+entry(File, _, true, Seen, Context) ->
+    entered(File, true, Seen, Context);
+entry(File, Name, false, Seen, Context) ->
     case lists:member(Name, ?SKIPPED) of
         true -> Seen;
         false ->
@@ -80,9 +81,15 @@ entry(File, Name, false, Seen) ->
                 orelse lists:member(filename:extension(Name), ?EXTENSIONS)
                 orelse lists:prefix("rebar.", Name),
             case All orelse is_followed(File) of
-                true -> file(File, All, Seen);
+                true -> entered(File, All, Seen, Context);
                 false -> Seen
             end
+    end.
+
+entered(File, All, Seen, Context) ->
+    case whittle_links:is_refused(File, Context) of
+        true -> Seen;
+        false -> file(File, All, Seen, Context)
     end.
 
 %% Tells whether to follow a link. A link to a directory may lead anywhere.

@@ -13,7 +13,7 @@
 
 -export([check/1, check_needs/2, read/2]).
 
--export_type([options/0, needs/0, found/0]).
+-export_type([options/0, needs/0, how/0, found/0]).
 
 -type options() ::
         #{otp_lib := file:filename() | whittle_otp_lib:otp_lib(), % lib/ of the chosen OTP
@@ -29,6 +29,9 @@
 %% The options of check_needs/2. `otp' is a release for its error.
 -type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
                    outside_links => note | refuse, otp := string()}.
+
+%% The options that readers take.
+-type how() :: #{libs := [file:filename()], outside_links := note | refuse}.
 
 -type found() ::
         #{name := string(),
@@ -65,8 +68,8 @@ check_needs(Path, Options) ->
                 application ->
                     Apps = [App || {ok, App} <- [whittle_read_app:described(Path)]],
                     {ok, #{apps => Apps, roots => [Name || #{name := Name} <- Apps]}};
-                project -> whittle_read_source:project(Path, links(Options));
-                release -> whittle_read_release:read(Path, none, links(Options));
+                project -> whittle_read_source:project(Path, how(Options));
+                release -> whittle_read_release:read(Path, none, how(Options));
                 escript -> {ok, #{apps => [], roots => []}};
                 {error, _} = NoInput -> NoInput
             end,
@@ -82,17 +85,18 @@ check_needs(Path, Options) ->
 read(Path, #{otp_lib := Lib} = Options) ->
     whittle_work:steps(
       [fun(_) -> whittle_otp_lib:open(Lib) end,
-       fun(Otp) -> found(Path, Otp, links(Options)) end,
+       fun(Otp) -> found(Path, Otp, how(Options)) end,
        fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
 
-links(Options) -> maps:get(outside_links, Options, note).
+how(Options) -> maps:merge(#{libs => [], outside_links => note},
+                           maps:with([libs, outside_links], Options)).
 
-found(Path, Otp, Links) ->
+found(Path, Otp, How) ->
     Result = case kind(Path) of
-                 application -> whittle_read_source:application(Path, Otp, Links);
-                 project -> whittle_read_source:project(Path, Links);
-                 release -> whittle_read_release:read(Path, Otp, Links);
-                 escript -> whittle_read_escript:read(Path, Otp);
+                 application -> whittle_read_source:application(Path, Otp, How);
+                 project -> whittle_read_source:project(Path, How);
+                 release -> whittle_read_release:read(Path, Otp, How);
+                 escript -> whittle_read_escript:read(Path, Otp, How);
                  {error, _} = NoInput -> NoInput
              end,
     case Result of

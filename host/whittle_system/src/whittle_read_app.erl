@@ -7,7 +7,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([read/2, read/3, described/1, files/2, tree/2, from_files/3, spec/2, beam/3, prebuilt/1]).
+-export([read/2, read/3, described/1, files/2, tree/2, from_files/3, spec/2, beam/3, prebuilt/1,
+         refuse_links/2]).
 
 -export_type([context/0, source/0]).
 
@@ -88,6 +89,24 @@ files(Dir, Context) ->
      || Top <- [<<"ebin">>, <<"priv">>, <<"include">>],
         {Path, Mode, Read} <- tree(filename:join(Dir, Top), Context)]
         ++ notices(Dir, Context).
+
+%% @doc Checks that no link leads out of the application, if the context refuses such links. It
+%% reads no file and enters no directory behind such a link. So it comes before all work with the
+%% sources.
+-spec refuse_links(file:filename(), context()) -> ok | {error, whittle_system:error()}.
+refuse_links(Dir, #{outside_links := refuse} = Context) ->
+    %% The read of the application reports a wrong description.
+    Natives = [Native || {ok, File} <- [whittle_native:description(Dir)],
+                         {ok, Read} <- [whittle_native:read_all([File])], {_, Native} <- Read],
+    case links(Dir, files(Dir, Context), Natives, Context) of
+        [] -> ok;
+        Links ->
+            Whose = ["application", [[$\s, atom_to_list(Name)]
+                                     || {ok, #{name := Name}} <- [described(Dir)]]],
+            {error, {outside_links, [{Whose, At, To} || {At, To} <- Links]}}
+    end;
+refuse_links(_, _) ->
+    ok.
 
 %% @doc Lists all files below a directory. The list is empty if there is no such directory, or if
 %% the path is a link without a target, which rebar3 makes for an application without priv. The

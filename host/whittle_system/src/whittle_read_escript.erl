@@ -4,28 +4,28 @@
 %% its dependencies. The reader also adds the OTP applications that its modules call by name.
 -module(whittle_read_escript).
 
--export([read/2]).
+-export([read/3]).
 
 %% The limit in bytes for the inflated contents of an archive.
 -define(MAX_ARCHIVE, 256 * 1024 * 1024).
 
 %% @doc Reads the escript in a file.
--spec read(file:filename(), whittle_otp_lib:otp_lib()) ->
+-spec read(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-read(File, Otp) ->
+read(File, Otp, #{libs := Libs}) ->
     try
-        {ok, found(File, Otp)}
+        {ok, found(File, Otp, Libs)}
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
 %% Internal
 
-found(File, Otp) ->
+found(File, Otp, Libs) ->
     Name = filename:rootname(filename:basename(File)),
     {Flags, Type, Body} = sections(File),
     ok = plain("the script's name", Name, File),
-    {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, Otp),
+    {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, {Otp, Libs}),
     Starter = starter(),
     {Imported, Unknown} = imported(Apps, Otp),
     {VmArgs, Cookie} = whittle_vm_args:without_cookie(Flags),
@@ -74,8 +74,8 @@ body(archive, Archive, Flags, Name, File, _) ->
     end;
 body(beam, Beam, _, Name, File, _) ->
     single(Beam, Name, File);
-body(source, _, _, Name, File, Otp) ->
-    case whittle_compile:escript(File, Name, Otp) of
+body(source, _, _, Name, File, {Otp, Libs}) ->
+    case whittle_compile:escript(File, Name, Otp, Libs) of
         {ok, Beam} -> single(Beam, Name, File);
         {error, Error} -> fail(Error)
     end.

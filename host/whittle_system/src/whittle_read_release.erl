@@ -11,9 +11,9 @@
 %% @doc Reads the release in a directory. Without an OTP, the function assumes that the release
 %% contains each application of OTP. With `refuse' it enters no directory behind a link out of the
 %% release.
--spec read(file:filename(), whittle_otp_lib:otp_lib() | none, note | refuse) ->
+-spec read(file:filename(), whittle_otp_lib:otp_lib() | none, whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-read(Dir, Otp, Links) ->
+read(Dir, Otp, #{outside_links := Links}) ->
     try
         {ok, found(Dir, Otp, #{kind => input, root => whittle_links:root(Dir, Dir),
                                outside_links => Links})}

@@ -11,32 +11,43 @@
 %% @doc Reads an application's directory. It compiles the application into a temporary directory
 %% if `ebin' has no `.app' file or is older than a source file. With `refuse' it enters no directory
 %% behind a link out of the input.
--spec application(file:filename(), whittle_otp_lib:otp_lib(), note | refuse) ->
+-spec application(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-application(Dir, Otp, Links) ->
+application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
     Context = #{kind => input, root => whittle_links:root(Dir, Dir), outside_links => Links},
-    case is_compiled(Dir) of
+    case is_compiled(Dir, Context) of
         true -> one(whittle_read_app:read(Dir, Context));
         false ->
-            one(whittle_compile:with_erlc(
-                  Dir, Otp, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end))
+            one(whittle_work:steps(
+                  [fun(_) -> refuse_links(Dir, Context) end,
+                   fun(_) ->
+                           whittle_compile:with_erlc(
+                             Dir, Otp, Libs, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end)
+                   end]))
     end.
 
 %% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
--spec project(file:filename(), note | refuse) ->
+-spec project(file:filename(), whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-project(Dir, Links) ->
+project(Dir, #{outside_links := Links, libs := Libs}) ->
     Context = #{kind => input, root => Dir, outside_links => Links},
-    whittle_compile:with_rebar3(
-      Dir, fun(Lib) ->
+    Read = fun(Lib) ->
                    Own = own_apps(Dir),
                    case read_all(built(Dir, Lib), Context, [], []) of
                        {ok, Apps, Notes} -> project(Dir, Own ++ linked(Dir, Lib), Apps, Notes);
                        {error, _} = Error -> Error
                    end
-           end).
+           end,
+    whittle_work:steps(
+      [fun(_) -> whittle_work:steps([fun(_) -> refuse_links(Own, Context) end
+                                     || Own <- own_directories(Dir)]) end,
+       fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context}, Read) end]).
 
 %% Internal
+
+%% Refuses links before a compiler or the check of the sources follows them.
+refuse_links(Dir, Context) ->
+    whittle_read_app:refuse_links(Dir, Context#{made_of => sources(Dir, Context)}).
 
 %% Lists the directories that rebar3 has built. rebar3 builds the contents of `_checkouts'
 %% separately and prefers them to a dependency of the same name.
@@ -140,32 +151,55 @@ read_all([Dir | Rest], Context, Apps, Notes) ->
 read_all([], _, Apps, Notes) ->
     {ok, lists:reverse(Apps), Notes}.
 
-%% Lists the sources of an application's directory.
+%% Lists the sources of an application's directory, and the links that the context refuses.
 sources(Dir, Context) ->
-    [<<"src/", Path/binary>>
-     || {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, "src"), Context),
-        lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>, <<".xrl">>, <<".yrl">>,
-                                                <<".asn1">>, <<".mib">>, <<".src">>,
-                                                <<".script">>])].
+    [Path || Path <- paths(["src", "asn1", "mibs"], Dir, Context),
+             lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>, <<".xrl">>, <<".yrl">>,
+                                                     <<".asn1">>, <<".mib">>, <<".src">>,
+                                                     <<".script">>])
+                 orelse whittle_links:is_refused(place(Dir, Path), Context)].
+
+%% Lists the files below some directories of a directory. It does not enter links that the context
+%% refuses.
+paths(Tops, Dir, Context) ->
+    [case Path of
+         <<>> -> list_to_binary(Top);
+         _ -> <<(list_to_binary(Top))/binary, $/, Path/binary>>
+     end || Top <- Tops, {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, Top), Context)].
+
+place(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 
 %% Lists the project's own applications in the directories where rebar3 looks for them.
-own_apps(Dir) ->
-    apps_in(Dir, proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
-                                     ["apps/*", "lib/*", "."])).
+own_apps(Dir) -> apps_in(Dir, own_places(Dir)).
+
+own_places(Dir) ->
+    proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
+                        ["apps/*", "lib/*", "."]).
+
+%% Lists the directories of these applications.
+own_directories(Dir) ->
+    lists:usort([filename:dirname(filename:dirname(File))
+                 || File <- app_files(Dir, own_places(Dir))]).
 
 apps_in(Dir, Places) ->
     lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))
-                 || Place <- Places,
-                    Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],
-                    File <- filelib:wildcard(filename:join([Dir, Place, Pattern]))]).
+                 || File <- app_files(Dir, Places)]).
 
-is_compiled(Dir) ->
+app_files(Dir, Places) ->
+    [File || Place <- Places,
+             Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],
+             File <- filelib:wildcard(filename:join([Dir, Place, Pattern]))].
+
+is_compiled(Dir, Context) ->
     case filelib:wildcard(filename:join(Dir, "ebin/*.app")) of
         [] -> false;
         [App | _] ->
             Beams = filelib:wildcard(filename:join(Dir, "ebin/*.beam")),
-            Sources = filelib:wildcard(filename:join(Dir, "src/**/*.{erl,hrl,xrl,yrl,app.src}"))
-                ++ filelib:wildcard(filename:join(Dir, "include/**/*.hrl")),
+            Sources = [place(Dir, Path)
+                       || Path <- paths(["src", "include"], Dir, Context),
+                          lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>,
+                                                                  <<".xrl">>, <<".yrl">>,
+                                                                  <<".src">>])],
             Oldest = lists:min([filelib:last_modified(File) || File <- [App | Beams]]),
             lists:all(fun(File) -> filelib:last_modified(File) =< Oldest end, Sources)
     end.

@@ -5,9 +5,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([applications/1, unreadable_targets/1, releases/1, sources/1, libraries/1]).
+-export([applications/1, unreadable_targets/1, releases/1, sources/1, source_directories/1,
+         libraries/1]).
 
-all() -> [applications, unreadable_targets, releases, sources, libraries].
+all() -> [applications, unreadable_targets, releases, sources, source_directories, libraries].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -161,9 +162,12 @@ sources(Config) ->
              {"application app", <<"src/app.hrl">>, "../../away/app.hrl"},
              {"application app", <<"c_src">>, "../away/c"}],
     ?assertEqual(Links, links(Dir)),
-    %% rebar3 compiles this one. Its own directory has links into the project.
+    %% rebar3 compiles this one, if the build does not refuse it before. Its own directory has links
+    %% into the project.
     made:file(in("app/rebar.config", Config), "{deps, []}.\n"),
     ?assertEqual(Links, links(Dir)),
+    ?assertNot(filelib:is_dir(in("app/_build", Config))),
+    {ok, _} = whittle_read:read(Dir, staged:options()),
     %% The directory that rebar3 built counts as inside the project. Users do not write there.
     Built = filename:join(Dir, "_build/default/lib/app"),
     ?assertEqual([{A, P, T} || {A, <<"c_src">> = P, T} <- Links], links(Built)),
@@ -173,9 +177,51 @@ sources(Config) ->
     ok = file:delete(in("app/c_src", Config)),
     ok = file:delete(in("app/native.config", Config)),
     made:file(in("app/priv/data", Config), "data"),
-    _ = links(Dir),
+    {ok, _} = whittle_read:read(Dir, staged:options()),
     {ok, _} = file:read_link(filename:join(Built, "priv")),
     ?assertEqual([], links(in("user", Config), #{libs => [filename:dirname(Built)]})).
+
+%% The build refuses a link to a directory before the compiler or a check of the sources enters the
+%% directory. A compiler would wait forever for the pipe there.
+source_directories(Config) ->
+    Away = in("away", Config),
+    ok = filelib:ensure_path(Away),
+    "" = os:cmd("mkfifo '" ++ filename:join(Away, "x.erl") ++ "' '" ++ filename:join(Away, "x.hrl")
+                ++ "'"),
+    Fresh = fun(Name) ->
+                    made:file(in(Name ++ "/src/app.app.src", Config),
+                              "{application, app, [{vsn, \"1\"}]}.\n"),
+                    made:file(in(Name ++ "/src/app.erl", Config), "-module(app).\n"),
+                    in(Name, Config)
+            end,
+    [begin
+         Dir = Fresh(Kind ++ "/" ++ Path),
+         ok = Prepare(Dir),
+         ok = file:make_symlink(Away, filename:join(Dir, Path)),
+         ?assertEqual({Kind, [{"application app", list_to_binary(Path), Away}]}, {Kind, links(Dir)})
+     end || {Kind, Prepare} <-
+                [{"source", fun(_) -> ok end},
+                 {"project", fun(Dir) ->
+                                     file:write_file(filename:join(Dir, "rebar.config"), "")
+                             end},
+                 {"compiled", fun(Dir) ->
+                                      Ebin = filename:join(Dir, "ebin"),
+                                      ok = filelib:ensure_path(Ebin),
+                                      file:write_file(filename:join(Ebin, "app.app"),
+                                                      "{application, app, [{vsn, \"0\"}]}.\n")
+                              end}],
+            Path <- ["include", "priv", "src/deep"],
+            %% The output does not contain the sources of compiled code.
+            {Kind, Path} =/= {"compiled", "src/deep"}],
+    %% An application of a project; a link that nothing reads.
+    Project = in("apps", Config),
+    made:file(filename:join(Project, "rebar.config"), ""),
+    Fresh("apps/apps/app"),
+    [begin
+         ok = file:make_symlink(Away, filename:join(Project, Path)),
+         ?assertEqual({Path, [{"application app", <<"include">>, Away} || Path =/= "c_src"]},
+                      {Path, links(Project)})
+     end || Path <- ["c_src", "apps/app/include"]].
 
 %% The output contains a compiled library of a native.config.
 libraries(Config) ->

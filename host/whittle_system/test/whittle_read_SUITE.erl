@@ -202,7 +202,8 @@ one_build_of_a_project(Config) ->
     Read = fun(Lib) -> {ok, {filelib:is_dir(filename:join(Lib, "one")),
                              whittle_lock:take(Dir, #{})}}
            end,
-    ?assertEqual({ok, {true, busy}}, whittle_compile:with_rebar3(Dir, Read)),
+    ?assertEqual({ok, {true, busy}},
+                 whittle_compile:with_rebar3(Dir, {[], #{kind => input}}, Read)),
     {ok, Lock} = whittle_lock:take(Dir, #{}),
     ok = whittle_lock:release(Lock),
     Line = whittle_system:format_error({not_locked, {Dir, enolck}}),

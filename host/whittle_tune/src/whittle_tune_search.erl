@@ -337,6 +337,6 @@ with_settings(Values, #{subject := #{environment := Environment} = Subject,
                         settings := Settings, variable := Variable}) ->
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
     Config = [["-", Application, " ", Key, " ", Text]
-              || {Application, Key, Text} <- whittle_tune_settings:config(Values, Settings)],
-    Words = lists:join($\s, [os:getenv(Variable, "") | Flags ++ Config]),
+               || {Application, Key, Text} <- whittle_tune_settings:config(Values, Settings)],
+    Words = lists:join($\s, [whittle_environment:value(Variable, "") | Flags ++ Config]),
     Subject#{environment := [{Variable, lists:flatten(Words)} | Variables] ++ Environment}.

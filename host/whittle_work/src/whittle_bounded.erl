@@ -118,7 +118,7 @@ check_text(Text) ->
 too_many_atoms(Limit) ->
     io_lib:format("has more different names than Whittle accepts (three quarters of the ~b atoms "
                   "of its VM, for all files together): make the file smaller, or run the command "
-                  "again with ERL_ZFLAGS=\"+t ~b\"",
+                  "again with WHITTLE_ATOMS=~b",
                   [erlang:system_info(atom_limit), Limit]).
 
 %% Internal

@@ -7,7 +7,7 @@
 %% `whittle_pack' checks each path before it writes the file.
 -module(whittle_file_name).
 
--export([check/1, check_path/1, printable/1]).
+-export([check/1, check_path/1, printable/1, printable_lines/1]).
 
 %% The longest name in bytes that the file systems of Linux accept.
 -define(LONGEST, 255).
@@ -58,6 +58,16 @@ printable(Text) ->
              end || Char <- Chars];
         _ ->
             io_lib:format("~0tp", [Text])
+    end.
+
+%% @doc Writes a text of several lines. It escapes the characters that {@link printable/1} escapes,
+%% except the ends of the lines.
+-spec printable_lines(unicode:chardata()) -> unicode:chardata().
+printable_lines(Text) ->
+    case unicode:characters_to_list(Text) of
+        Chars when is_list(Chars) ->
+            lists:join($\n, [printable(Line) || Line <- string:split(Chars, "\n", all)]);
+        _ -> printable(Text)
     end.
 
 %% Internal

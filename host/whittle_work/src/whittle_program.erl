@@ -15,7 +15,10 @@
 
 -type settings() ::
         #{cd => file:filename(),                % working directory; default: the caller's
-          env => [{string(), string() | false}]}. % variables to set, or to unset with false
+          env => whittle_environment:variables(),
+          of_user => true}.                     % the program is the user's: it also gets the
+                                                % user's variables for Erlang
+                                                % (whittle_environment)
 
 %% @doc Runs a program from the PATH and returns its output on both streams. The error is
 %% `not_found' if no such program exists, or the exit status with the output.
@@ -45,7 +48,7 @@ capture(Program, Arguments, Watch) ->
 %% @doc Runs a program and returns its exit status and its output on both streams.
 -spec run(file:filename(), [string()], settings()) -> {non_neg_integer(), binary()}.
 run(Program, Arguments, Settings) ->
-    {Status, Output} = guarded([Program | Arguments], maps:to_list(Settings),
+    {Status, Output} = guarded([Program | Arguments], port_settings(Settings),
                                fun(Bytes, Acc) -> [Acc, Bytes] end, []),
     {Status, iolist_to_binary(Output)}.
 
@@ -85,7 +88,7 @@ filter(Command, Input, Limit) ->
 start(Program, Arguments, Settings) ->
     %% The shell prints its process number and becomes the program.
     Port = guarded_port(["/bin/sh", "-c", "echo $$; exec \"$0\" \"$@\"", Program | Arguments],
-                        maps:to_list(Settings)),
+                        port_settings(Settings)),
     number(Port, <<>>).
 
 number(Port, Before) ->
@@ -166,6 +169,12 @@ quoted(Word) ->
     unicode:characters_to_binary([$', string:replace(Word, "'", "'\\''", all), $']).
 
 %% Internal
+
+port_settings(#{of_user := true} = Settings) ->
+    Env = whittle_environment:given_back(maps:get(env, Settings, [])),
+    port_settings(maps:remove(of_user, Settings#{env => Env}));
+port_settings(Settings) ->
+    maps:to_list(Settings).
 
 guarded(Words, Settings, Fold, Acc) ->
     drain(guarded_port(Words, Settings), Fold, Acc).
