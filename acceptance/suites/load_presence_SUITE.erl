@@ -105,11 +105,11 @@ connected(Servers) ->
     [_ = running:until(Server, <<"presence: all 2 nodes are connected\n">>) || Server <- Servers],
     ok.
 
-%% The executable without crypto offers PLAIN only.
+%% The executable without crypto offers PLAIN only. No user is held, so the exit code is 1.
 scram(Config) ->
     {Server, #{xmpp := Port}} = started([], Config),
     #{<<"errors">> := [#{<<"kind">> := <<"no_mechanism">>}]} =
-        load("xmpp.load", Port, [{mechanism, scram}], #{errors => ?USERS}, Config),
+        load("xmpp.load", Port, [{mechanism, scram}], 1, #{errors => ?USERS}, Config),
     ok = stopped(Server).
 
 %% Beyond the limit, users are refused, and those before stay.
@@ -194,10 +194,12 @@ talking(File, Port, Config) ->
     ?assert(Talkers > 0),
     ?assertEqual(3 * Talkers, Delivered).
 
-load(Name, Port, More, Counts, Config) ->
+load(Name, Port, More, Counts, Config) -> load(Name, Port, More, 0, Counts, Config).
+
+load(Name, Port, More, Code, Counts, Config) ->
     Dir = proplists:get_value(dir, Config),
     File = filename:join(Dir, Name),
     ok = short_load:write(filename:join(running:example("presence"), Name), File,
                           #{port => Port, users => ?USERS, soak => "10 s"}, More),
     {ok, Scenario} = file:read_file(File),
-    loading:load(Dir, Scenario, 0, Counts).
+    loading:load(Dir, Scenario, Code, Counts).
