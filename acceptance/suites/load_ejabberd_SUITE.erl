@@ -54,7 +54,7 @@ end_per_suite(Config) -> loading:stopped(proplists:get_value(server, Config)).
 
 %% Each user sends messages to all users at random, itself among them.
 plain(Config) ->
-    Result = load(talking("plain", Config), 0),
+    Result = load(talking("plain", Config), 0, #{held => ?USERS, <<"delivery">> => 3 * ?USERS}),
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := [],
                    <<"events">> := #{<<"connected">> := ?USERS}}, Result),
     #{<<"latencies">> := Latencies} = Result,
@@ -64,12 +64,14 @@ plain(Config) ->
                                                   <- maps:to_list(Latencies)])).
 
 scram(Config) ->
-    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []}, load(talking("scram", Config), 0)).
+    ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
+                 load(talking("scram", Config), 0, #{held => ?USERS})).
 
 tls(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load(scenario("xmpps", tls, "{domain, \"localhost\"}.",
-                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 0)).
+                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config),
+                      0, #{held => ?USERS})).
 
 ipv6(Config) ->
     case loading:has_ipv6() of
@@ -77,7 +79,7 @@ ipv6(Config) ->
             [?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                           load(scenario(Scheme, "[::1]", Port, "{domain, \"localhost\"}.",
                                         "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config),
-                               0))
+                               0, #{held => ?USERS}))
              || {Scheme, Port} <- [{"xmpp", ipv6}, {"xmpps", ipv6_tls}]];
         false -> {skip, "this machine has no ::1"}
     end.
@@ -91,7 +93,8 @@ shipped(Config) ->
                             soak => "10 s"}, []),
     {ok, Scenario} = file:read_file(File),
     #{<<"held">> := ?USERS, <<"errors">> := [], <<"latencies">> := Latencies} =
-        load({Dir, Scenario}, 0),
+        load({Dir, Scenario}, 0,
+             #{held => ?USERS, <<"roster">> => 1, <<"delivery">> => {3, <<"roster">>}}),
     #{<<"delivery">> := #{<<"count">> := Delivered}, <<"roster">> := #{<<"count">> := Talkers}} =
         Latencies,
     ?assertEqual(3 * Talkers, Delivered).
@@ -101,14 +104,16 @@ wrong_password(Config) ->
                    <<"errors">> := [#{<<"step">> := <<"login">>, <<"kind">> := <<"not_authorized">>,
                                       <<"count">> := ?USERS}]},
                  load(scenario("xmpp", plain, "{domain, \"localhost\"}.",
-                               "[connect, {login, \"u${id}\", \"wrong\"}, stay]", Config), 1)).
+                               "[connect, {login, \"u${id}\", \"wrong\"}, stay]", Config),
+                      1, #{errors => ?USERS})).
 
 wrong_domain(Config) ->
     ?assertMatch(#{<<"held">> := 0,
                    <<"errors">> := [#{<<"step">> := <<"login">>,
                                       <<"kind">> := <<"host_unknown">>}]},
                  load(scenario("xmpp", plain, "{domain, \"example.org\"}.",
-                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config), 1)).
+                               "[connect, {login, \"u${id}\", \"secret\"}, stay]", Config),
+                      1, #{errors => ?USERS})).
 
 talking(Mechanism, Config) ->
     scenario("xmpp", plain, "{domain, \"localhost\"}. {mechanism, " ++ Mechanism ++ "}.",
@@ -116,17 +121,17 @@ talking(Mechanism, Config) ->
              " {repeat, 3, [{message, \"u${random:" ++ integer_to_list(?USERS) ++ "}\","
              " \"hello\"}, {wait, \"100 ms\"}]}, stay]", Config).
 
-%% The users come at once, and have eight seconds, which is enough on a busy machine.
+%% The users come at once. Four seconds are enough on a quiet machine.
 scenario(Scheme, Port, More, Steps, Config) ->
     scenario(Scheme, "127.0.0.1", Port, More, Steps, Config).
 
 scenario(Scheme, Host, Port, More, Steps, Config) ->
     {proplists:get_value(dir, Config),
-     [io_lib:format("{target, \"~s://~s:~b\"}.~n{phases, [{burst, ~b}, {soak, \"8 s\"}]}.~n",
+     [io_lib:format("{target, \"~s://~s:~b\"}.~n{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
                     [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
       More, "\n{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"]}.
 
-load({Dir, Scenario}, Code) -> loading:load(Dir, Scenario, Code).
+load({Dir, Scenario}, Code, Counts) -> loading:load(Dir, Scenario, Code, Counts).
 
 %% The server
 

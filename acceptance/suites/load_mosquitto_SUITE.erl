@@ -11,7 +11,7 @@
                    "libwrap0"]).
 -define(USERS, 10).
 
-suite() -> [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 10}}].
 
 all() -> [messages, tls, ipv6, keeps_alive, wrong_password, refused_topic].
 
@@ -80,7 +80,9 @@ messages(Config) ->
                   "              {publish, \"talk/${random:10}/x\", \"hi ${sent}\", 2},"
                   "              {wait, \"50 ms\"}]},"
                   " {publish, \"talk/${id}/last\", \"the end\", 1}, {wait, \"1 s\"},"
-                  " {unsubscribe, \"talk/${id}/#\"}, stay]", 0, Config),
+                  " {unsubscribe, \"talk/${id}/#\"}, stay]", 0,
+                  #{held => ?USERS, <<"delivery">> => 12 * ?USERS, <<"unsubscribe">> => ?USERS},
+                  Config),
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []}, Result),
     #{<<"latencies">> := Latencies} = Result,
     ?assertEqual([{<<"connect">>, ?USERS}, {<<"delivery">>, 12 * ?USERS}, {<<"login">>, ?USERS},
@@ -106,21 +108,23 @@ talks(Scheme, Port, Host, Config) ->
                  load(Scheme, Port, Host,
                       "[connect, {login, \"c${id}\", \"user\", \"secret\"},"
                       " {subscribe, \"talk/${id}\"}, {publish, \"talk/${id}\", \"hello\"},"
-                      " {expect, \"talk/${id}\", \"he\"}, stay]", 0, Config)).
+                      " {expect, \"talk/${id}\", \"he\"}, stay]", 0,
+                      #{held => ?USERS, <<"expect">> => ?USERS}, Config)).
 
 %% mosquitto ends a connection that is silent for one and a half times as long.
 keeps_alive(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load("mqtt", plain, "127.0.0.1",
                       "[connect, {login, \"c${id}\", \"user\", \"secret\"}, stay]", 0,
-                      [{more, "{keep_alive, \"1 s\"}."} | Config])).
+                      #{held => ?USERS}, [{more, "{keep_alive, \"1 s\"}."} | Config])).
 
 wrong_password(Config) ->
     ?assertMatch(#{<<"held">> := 0,
                    <<"errors">> := [#{<<"step">> := <<"login">>, <<"kind">> := <<"not_authorized">>,
                                       <<"count">> := ?USERS}]},
                  load("mqtt", plain, "127.0.0.1",
-                      "[connect, {login, \"c${id}\", \"user\", \"wrong\"}, stay]", 1, Config)).
+                      "[connect, {login, \"c${id}\", \"user\", \"wrong\"}, stay]", 1,
+                      #{errors => ?USERS}, Config)).
 
 %% mosquitto accepts the subscription and the message, and delivers nothing.
 refused_topic(Config) ->
@@ -129,12 +133,14 @@ refused_topic(Config) ->
                  load("mqtt", plain, "127.0.0.1",
                       "[connect, {login, \"c${id}\", \"user\", \"secret\"},"
                       " {subscribe, \"hidden/#\"}, {publish, \"hidden/x\", \"a\"},"
-                      " {expect, \"a\"}]", 1, [{more, "{timeout, \"1 s\"}."} | Config])).
+                      " {expect, \"a\"}]", 1, #{<<"subscribe">> => ?USERS, errors => ?USERS},
+                      [{more, "{timeout, \"1 s\"}."} | Config])).
 
-load(Scheme, Port, Host, Steps, Code, Config) ->
+load(Scheme, Port, Host, Steps, Code, Counts, Config) ->
     loading:load(proplists:get_value(dir, Config),
                  [io_lib:format("{target, \"~s://~s:~b\"}.~n"
                                 "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
                                 [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
                   proplists:get_value(more, Config, ""), "\n"
-                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code).
+                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code,
+                 Counts).

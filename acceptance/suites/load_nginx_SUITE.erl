@@ -9,7 +9,7 @@
 
 -define(USERS, 10).
 
-suite() -> [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 10}}].
 
 all() -> [pages, tls, ipv6, connections_end, statuses].
 
@@ -68,20 +68,22 @@ pages(Config) ->
       <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages},
                            <<"sent">> := #{<<"count">> := Sent}}} =
         load("http", plain, "[{repeat, 20, [{get, \"/page\"}]}, {as, \"sent\", {post, \"/echo\","
-             " \"text/plain\", \"user ${id}\", 201}}, {head, \"/page\"}]", 0, Config),
+             " \"text/plain\", \"user ${id}\", 201}}, {head, \"/page\"}]", 0,
+             #{ended => ?USERS}, Config),
     ?assertEqual({?USERS, 20 * ?USERS, ?USERS}, {Connected, Pages, Sent}).
 
 tls(Config) ->
     #{<<"events">> := #{<<"connected">> := ?USERS}, <<"errors">> := [],
       <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages}}} =
-        load("https", tls, "[{repeat, 5, [{get, \"/page\", 200}]}]", 0, Config),
+        load("https", tls, "[{repeat, 5, [{get, \"/page\", 200}]}]", 0, #{ended => ?USERS}, Config),
     ?assertEqual(5 * ?USERS, Pages).
 
 ipv6(Config) ->
     case loading:has_ipv6() of
         true ->
             [?assertMatch(#{<<"events">> := #{<<"connected">> := ?USERS}, <<"errors">> := []},
-                          load(Scheme, "[::1]", Port, "[{get, \"/page\", 200}]", 0, Config))
+                          load(Scheme, "[::1]", Port, "[{get, \"/page\", 200}]", 0,
+                               #{ended => ?USERS}, Config))
              || {Scheme, Port} <- [{"http", plain}, {"https", tls}]];
         false -> {skip, "this machine has no ::1"}
     end.
@@ -90,20 +92,23 @@ ipv6(Config) ->
 connections_end(Config) ->
     #{<<"events">> := #{<<"connected">> := Connected}, <<"errors">> := [],
       <<"latencies">> := #{<<"get">> := #{<<"count">> := Pages}}} =
-        load("http", few, "[{repeat, 6, [{get, \"/page\"}, {wait, \"20 ms\"}]}]", 0, Config),
+        load("http", few, "[{repeat, 6, [{get, \"/page\"}, {wait, \"20 ms\"}]}]", 0,
+             #{ended => ?USERS}, Config),
     ?assertEqual({3 * ?USERS, 6 * ?USERS}, {Connected, Pages}).
 
 statuses(Config) ->
     ?assertMatch(#{<<"errors">> := [#{<<"step">> := <<"get">>, <<"kind">> := <<"status_404">>,
                                       <<"count">> := ?USERS}]},
-                 load("http", plain, "[{get, \"/missing\", 404}, {get, \"/missing\"}]", 1, Config)).
+                 load("http", plain, "[{get, \"/missing\", 404}, {get, \"/missing\"}]", 1,
+                      #{errors => ?USERS}, Config)).
 
-load(Scheme, Port, Steps, Code, Config) ->
-    load(Scheme, "127.0.0.1", Port, Steps, Code, Config).
+load(Scheme, Port, Steps, Code, Counts, Config) ->
+    load(Scheme, "127.0.0.1", Port, Steps, Code, Counts, Config).
 
-load(Scheme, Host, Port, Steps, Code, Config) ->
+load(Scheme, Host, Port, Steps, Code, Counts, Config) ->
     loading:load(proplists:get_value(dir, Config),
                  [io_lib:format("{target, \"~s://~s:~b\"}.~n"
                                 "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
                                 [Scheme, Host, proplists:get_value(Port, Config), ?USERS]),
-                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code).
+                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code,
+                 Counts).

@@ -9,7 +9,7 @@
 
 -define(USERS, 10).
 
-suite() -> [{timetrap, {minutes, 5}}].
+suite() -> [{timetrap, {minutes, 10}}].
 
 all() -> [echo, tls, ipv6, sizes, fragments, keeps_alive, closes, refuses].
 
@@ -85,7 +85,7 @@ echo(Config) ->
                   "[connect, {repeat, 3, [{ask, \"hi ${id} ${sent}\", \"hi ${id}\"}]},"
                   " {send, \"one\"}, {expect, \"on\"}, {ask_binary, \"two\", \"two\"},"
                   " {send_binary, \"three\"}, {expect, \"three\"}, {wait, \"1 s\"}, disconnect]", 0,
-                  Config),
+                  #{ended => ?USERS}, Config),
     ?assertMatch(#{<<"errors">> := [], <<"events">> := #{<<"ended">> := ?USERS}}, Result),
     #{<<"latencies">> := Latencies} = Result,
     ?assertEqual([{<<"ask">>, 3 * ?USERS}, {<<"ask_binary">>, ?USERS}, {<<"connect">>, ?USERS},
@@ -108,7 +108,7 @@ ipv6(Config) ->
 talks(Scheme, Port, Host, Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load(Scheme, Port, Host, "/x?y=z",
-                      "[connect, {ask, \"hello\", \"hello\"}, stay]", 0,
+                      "[connect, {ask, \"hello\", \"hello\"}, stay]", 0, #{<<"ask">> => ?USERS},
                       [{more, "{subprotocol, \"chat\"}."} | Config])).
 
 %% Lengths of each form
@@ -119,37 +119,40 @@ sizes(Config) ->
                       ["[connect", [[", {ask, \"", Text, "\", \"", Text, "\"}"]
                                     || Text <- lists:sublist(Texts, 3)],
                        ", {ask_binary, \"", lists:nth(4, Texts), "\", \"aa\"}, {ask, \"",
-                       lists:nth(5, Texts), "\", \"aa\"}, stay]"], 0, Config)).
+                       lists:nth(5, Texts), "\", \"aa\"}, stay]"], 0,
+                      #{<<"ask">> => 4 * ?USERS}, Config)).
 
 fragments(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load("ws", plain, "127.0.0.1", "/parts",
                       "[connect, {repeat, 5, [{ask, \"half and half\", \"half and half\"}]}, stay]",
-                      0, Config)).
+                      0, #{<<"ask">> => 5 * ?USERS}, Config)).
 
 %% The client answers pings, and sends its own.
 keeps_alive(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
                  load("ws", plain, "127.0.0.1", "/", "[connect, stay]", 0,
-                      [{more, "{keep_alive, \"200 ms\"}."} | Config])).
+                      #{<<"upgrade">> => ?USERS}, [{more, "{keep_alive, \"200 ms\"}."} | Config])).
 
 closes(Config) ->
     ?assertMatch(#{<<"held">> := 0,
                    <<"errors">> := [#{<<"step">> := <<"ask">>, <<"kind">> := <<"closed_4001">>,
                                       <<"count">> := ?USERS}]},
                  load("ws", plain, "127.0.0.1", "/close", "[connect, {ask, \"a\", \"a\"}]", 1,
-                      Config)).
+                      #{errors => ?USERS}, Config)).
 
 refuses(Config) ->
     ?assertMatch(#{<<"held">> := 0,
                    <<"errors">> := [#{<<"step">> := <<"upgrade">>, <<"kind">> := <<"status_404">>,
                                       <<"count">> := ?USERS}]},
-                 load("ws", plain, "127.0.0.1", "/missing", "[connect, stay]", 1, Config)).
+                 load("ws", plain, "127.0.0.1", "/missing", "[connect, stay]", 1,
+                      #{errors => ?USERS}, Config)).
 
-load(Scheme, Port, Host, Path, Steps, Code, Config) ->
+load(Scheme, Port, Host, Path, Steps, Code, Counts, Config) ->
     loading:load(proplists:get_value(dir, Config),
                  [io_lib:format("{target, \"~s://~s:~b~s\"}.~n"
                                 "{phases, [{burst, ~b}, {soak, \"4 s\"}]}.~n",
                                 [Scheme, Host, proplists:get_value(Port, Config), Path, ?USERS]),
                   proplists:get_value(more, Config, ""), "\n"
-                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code).
+                  "{users, [{all, 1, ", Steps, "}]}.\n{thresholds, [\"errors < 1\"]}.\n"], Code,
+                 Counts).

@@ -1,7 +1,7 @@
 %% Helps the suites that run `whittle load' against servers of other authors.
 -module(loading).
 
--export([unpacked/1, libraries/1, certificate/1, listens/2, kept/1, stopped/1, has_ipv6/0, load/3]).
+-export([unpacked/1, libraries/1, certificate/1, listens/2, kept/1, stopped/1, has_ipv6/0, load/4]).
 
 %% Unpacks packages of Debian, and returns their directories. Stops at the first that cannot be
 %% fetched.
@@ -38,7 +38,7 @@ certificate(Dir) ->
 
 %% Waits until a server that prints nothing accepts connections.
 -spec listens(inet:ip_address() | string(), inet:port_number()) -> ok.
-listens(Address, Port) -> listens(Address, Port, 400).
+listens(Address, Port) -> listens(Address, Port, 2400).
 
 listens(Address, Port, Left) when Left > 0 ->
     case gen_tcp:connect(Address, Port, []) of
@@ -79,15 +79,69 @@ has_ipv6() ->
     end.
 
 %% Writes a scenario into a directory, runs it, and returns its result. It must have this exit code.
--spec load(file:filename(), iodata(), 0 | 1) -> map().
-load(Dir, Scenario, Code) ->
-    File = filename:join(Dir, "users.load"),
-    ok = file:write_file(File, Scenario),
-    case running:whittle(["load", File, "--json"]) of
-        {Code, Output} ->
-            %% The messages of the agents stand beside it.
-            Lines = binary:split(Output, <<"\n">>, [global]),
-            [Json] = [Line || <<"{\"", _/binary>> = Line <- Lines],
-            jiffy:decode(Json, [return_maps]);
-        Other -> error(Other)
+%%
+%% The users need time for their steps, and a busy machine may take many times longer than a quiet
+%% one. So the run must reach the counts: users that are `held' or have `ended', all `errors', and
+%% the latencies of a step. If it does not, all times of the scenario become four times longer, and
+%% then sixteen times. A run with errors that are not time-outs is not repeated.
+-spec load(file:filename(), iodata(), 0 | 1, counts()) -> map().
+load(Dir, Scenario, Code, Counts) ->
+    load(Dir, unicode:characters_to_list(Scenario), Code, Counts, [1, 4, 16]).
+
+%% `{Times, Name}' is a multiple of another count.
+-type counts() :: #{name() => pos_integer() | {Times :: pos_integer(), name()}}.
+
+-type name() :: held | ended | errors | Step :: binary().
+
+load(Dir, Scenario, Code, Counts, [Factor | Others]) ->
+    {Ended, Result} = run(Dir, slower(Scenario, Factor)),
+    case Others =/= [] andalso lacks(Counts, Result) andalso only_time_outs(Result) of
+        true ->
+            ct:log("the run reached not all of ~0tp, so its times become longer: ~tp",
+                   [Counts, Result]),
+            load(Dir, Scenario, Code, Counts, Others);
+        false when Ended =:= Code -> Result;
+        false -> error({exit_code, Ended, Result})
     end.
+
+run(Dir, Scenario) ->
+    File = filename:join(Dir, "users.load"),
+    ok = file:write_file(File, unicode:characters_to_binary(Scenario)),
+    Out = File ++ integer_to_list(erlang:unique_integer([positive])),
+    {Code, Output} = running:whittle(["load", File, "-o", Out, "--json"]),
+    %% The messages of the agents stand beside it.
+    case [Line || <<"{\"", _/binary>> = Line <- binary:split(Output, <<"\n">>, [global])] of
+        [Json] ->
+            #{<<"held">> := _} = Result = jiffy:decode(Json, [return_maps]),
+            {Code, Result};
+        _ -> error({Code, Output})
+    end.
+
+lacks(Counts, Result) ->
+    lists:any(fun({Name, {Times, Other}}) -> count(Name, Result) < Times * count(Other, Result);
+                 ({Name, Least}) -> count(Name, Result) < Least
+              end, maps:to_list(Counts)).
+
+count(held, #{<<"held">> := Held}) -> Held;
+count(ended, #{<<"events">> := #{<<"ended">> := Ended}}) -> Ended;
+count(errors, #{<<"errors">> := Errors}) -> lists:sum([N || #{<<"count">> := N} <- Errors]);
+count(Step, #{<<"latencies">> := Latencies}) ->
+    case Latencies of
+        #{Step := #{<<"count">> := N}} -> N;
+        #{} -> 0
+    end.
+
+only_time_outs(#{<<"errors">> := Errors}) ->
+    lists:all(fun(#{<<"kind">> := Kind}) -> Kind =:= <<"timeout">> end, Errors).
+
+%% Multiplies all times of a scenario, also the longest time of a step if it is the default.
+slower(Scenario, 1) -> Scenario;
+slower(Scenario, Factor) ->
+    [times(re:split(Scenario, "\"([0-9]+) (ms|s)\"", [unicode, {return, list}]), Factor),
+     [io_lib:format("{timeout, \"~b s\"}.~n", [10 * Factor])
+      || string:find(Scenario, "{timeout,") =:= nomatch]].
+
+times([Text, Number, Unit | Others], Factor) ->
+    [Text, io_lib:format("\"~b ~s\"", [Factor * list_to_integer(Number), Unit])
+     | times(Others, Factor)];
+times([Text], _) -> [Text].

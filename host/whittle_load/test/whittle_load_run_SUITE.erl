@@ -29,19 +29,18 @@ end_per_suite(_) -> ok.
 %% Both lines come in one message, and each has a step.
 two_answers(_) ->
     Server = server(fun(Socket) -> ok = gen_tcp:send(Socket, <<"one\ntwo\n">>), drop(Socket) end),
-    Result = result(run(Server, "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect, {expect, \"one\"}, {expect, \"two\"}]}]", 1,
-                        "{timeout, \"3 s\"}.")),
+    Result = until(ended(5), Server, "[{burst, 5}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {expect, \"one\"}, {expect, \"two\"}]}]"),
     ?assertEqual([], whittle_load_result:errors(Result)),
     ?assertMatch(#{count := 10}, whittle_load_result:latency(<<"expect">>, Result)).
 
 %% All users of all classes get their answers. The counts of two agents are added.
 answers(_) ->
-    Result = result(run(server(fun echo/1),
-                        "[{burst, 30}, {hold, 20, \"500 ms\"}, {soak, \"2 s\"}]", "constant",
-                        "[{a, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"}, disconnect]},"
-                        " {b, 1, [connect, {repeat, 3, [{wait, \"10 ms\"}, {ask, \"x\", \"x\"}]},"
-                        "         disconnect]}]", 2)),
+    Result = until(ended(40), server(fun echo/1),
+                   "[{burst, 30}, {hold, 20, \"500 ms\"}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"}, disconnect]},"
+                   " {b, 1, [connect, {repeat, 3, [{wait, \"10 ms\"}, {ask, \"x\", \"x\"}]},"
+                   "         disconnect]}]", 2, ""),
     ?assertEqual(40, whittle_load_result:event(started, Result)),
     ?assertEqual(40, whittle_load_result:event(connected, Result)),
     ?assertEqual([], whittle_load_result:errors(Result)),
@@ -56,9 +55,8 @@ answers(_) ->
 
 %% Closed users repeat their session until the phase ends.
 closed(_) ->
-    Result = result(run(server(fun echo/1), "[{doubling, 1, 4, \"300 ms\"}]", "constant",
-                        "[{a, 1, [connect, {ask, \"x\", \"x\"}, {wait, \"20 ms\"}, disconnect]}]",
-                        1)),
+    Result = run(server(fun echo/1), "[{doubling, 1, 4, \"300 ms\"}]", "constant",
+                 "[{a, 1, [connect, {ask, \"x\", \"x\"}, {wait, \"20 ms\"}, disconnect]}]", 1),
     ?assertEqual(4, whittle_load_result:event(started, Result)),
     ?assert(whittle_load_result:event(cycles, Result) > 4),
     %% At the end, each user may have counted its connection but not yet the latency.
@@ -69,8 +67,8 @@ closed(_) ->
 repeats(_) ->
     Server = server(fun echo/1),
     Started = fun() ->
-                      Result = result(run(Server, "[{hold, 200, \"300 ms\"}]", "poisson",
-                                          "[{a, 1, [stay]}, {b, 3, [stay]}]", 2)),
+                      Result = run(Server, "[{hold, 200, \"300 ms\"}]", "poisson",
+                                   "[{a, 1, [stay]}, {b, 3, [stay]}]", 2),
                       lists:sum([Planned || {_, {Planned, _}}
                                                 <- whittle_load_result:arrivals(Result)])
               end,
@@ -90,11 +88,9 @@ data_and_trace(Config) ->
                        iolist_to_binary(["{target, \"tcp://127.0.0.1:",
                                          integer_to_list(server(Hear)), "\"}. {data, "
                                          "\"users.csv\"}. {phases, [{trace, \"starts.txt\"},"
-                                         "{soak, \"2 s\"}]}. {users, [{a, 1, [connect,"
+                                         "{soak, \"90 s\"}]}. {users, [{a, 1, [connect,"
                                          "{send, \"${name} ${word}\"}, stay]}]}."]), Dir),
-    {ok, #{result := Result}} =
-        whittle_load_run:run(Scenario, #{agents => 2, commands => [command()],
-                                         tell => fun(_) -> ok end}),
+    Result = until(fun(Now) -> whittle_load_result:event(sent, Now) =:= 3 end, Scenario, 2),
     ?assertEqual([{0, {2, 2}}, {1, {1, 1}}], whittle_load_result:arrivals(Result)),
     ?assertEqual([<<"ann red\n">>, <<"ann red\n">>, <<"bob blue\n">>],
                  lists:sort([receive {line, Line} -> Line end || _ <- lists:seq(1, 3)])).
@@ -103,17 +99,18 @@ refuses(_) ->
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Socket),
     ok = gen_tcp:close(Socket),
-    Result = result(run(Port, "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect]}]", 1)),
+    Result = until(ended(5), Port, "[{burst, 5}, {soak, \"90 s\"}]", "[{a, 1, [connect]}]"),
     ?assertEqual([{{<<"connect">>, <<"econnrefused">>}, 5}], whittle_load_result:errors(Result)),
     ?assertEqual(5, whittle_load_result:event(ended, Result)).
 
 %% A second connection replaces the first.
 connects_again(_) ->
-    Result = result(run(server(fun echo/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect, connect, stay]}]", 1)),
-    ?assertEqual({10, 5}, {whittle_load_result:event(connected, Result),
-                           whittle_load_result:held(Result)}).
+    Counts = fun(Now) ->
+                     {whittle_load_result:event(connected, Now), whittle_load_result:held(Now)}
+             end,
+    Result = until(fun(Now) -> Counts(Now) =:= {10, 5} end, server(fun echo/1),
+                   "[{burst, 5}, {soak, \"90 s\"}]", "[{a, 1, [connect, connect, stay]}]"),
+    ?assertEqual({10, 5}, Counts(Result)).
 
 resets(_) ->
     Reset = fun(Socket) ->
@@ -121,19 +118,20 @@ resets(_) ->
                     ok = inet:setopts(Socket, [{linger, {true, 0}}]),
                     gen_tcp:close(Socket)
             end,
-    Result = result(run(server(Reset), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1)),
+    Result = until(ended(5), server(Reset), "[{burst, 5}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]"),
     ?assertEqual([{{<<"ask">>, <<"econnreset">>}, 5}], whittle_load_result:errors(Result)).
 
 hangs_up(_) ->
-    Result = result(run(server(fun gen_tcp:close/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect, {expect, \"x\"}]}]", 1)),
+    Result = until(ended(5), server(fun gen_tcp:close/1), "[{burst, 5}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {expect, \"x\"}]}]"),
     ?assertEqual([{{<<"expect">>, <<"closed">>}, 5}], whittle_load_result:errors(Result)),
     ?assertEqual(0, whittle_load_result:held(Result)).
 
 stalls(_) ->
-    Result = result(run(server(fun drop/1), "[{burst, 5}, {soak, \"1 s\"}]", "constant",
-                        "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1, "{timeout, \"200 ms\"}.")),
+    Result = until(ended(5), server(fun drop/1), "[{burst, 5}, {soak, \"90 s\"}]",
+                   "[{a, 1, [{connect, \"60 s\"}, {ask, \"x\", \"x\"}]}]", 1,
+                   "{timeout, \"200 ms\"}."),
     ?assertEqual([{{<<"ask">>, <<"timeout">>}, 5}], whittle_load_result:errors(Result)).
 
 garbage(_) ->
@@ -145,16 +143,19 @@ garbage(_) ->
                                end
                        end)()
               end,
-    Result = result(run(server(Endless), "[{burst, 2}, {soak, \"2 s\"}]", "constant",
-                        "[{a, 1, [connect, {expect, \"x\"}]}]", 1, "{buffer, 100000}.")),
+    Result = until(ended(2), server(Endless), "[{burst, 2}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {expect, \"x\"}]}]", 1, "{buffer, 100000}."),
     ?assertEqual([{{<<"expect">>, <<"too_long">>}, 2}], whittle_load_result:errors(Result)).
 
 %% The server's queue is full, so the kernel drops each further SYN.
 drops(_) ->
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}, {backlog, 1}]),
     {ok, Port} = inet:port(Socket),
-    Result = result(run(Port, "[{burst, 20}, {soak, \"2 s\"}]", "constant",
-                        "[{a, 1, [{connect, \"500 ms\"}, stay]}]", 1)),
+    Over = fun(Now) ->
+                   whittle_load_result:held(Now) + whittle_load_result:event(ended, Now) =:= 20
+           end,
+    Result = until(Over, Port, "[{burst, 20}, {soak, \"90 s\"}]",
+                   "[{a, 1, [{connect, \"500 ms\"}, stay]}]"),
     Connected = whittle_load_result:event(connected, Result),
     ?assert(Connected < 20),
     ?assertEqual([{{<<"connect">>, <<"timeout">>}, 20 - Connected}],
@@ -181,11 +182,9 @@ logins_fail(_) ->
     {ok, Scenario} = whittle_load_scenario:parse(
                        iolist_to_binary(["{target, \"xmpp://127.0.0.1:",
                                          integer_to_list(server(Refuse)), "\"}. {phases, "
-                                         "[{burst, 5}, {soak, \"1 s\"}]}. {users, [{a, 1, "
+                                         "[{burst, 5}, {soak, \"90 s\"}]}. {users, [{a, 1, "
                                          "[connect, {login, \"u${id}\", \"p\"}, stay]}]}."])),
-    {ok, #{result := Result}} =
-        whittle_load_run:run(Scenario, #{agents => 1, commands => [command()],
-                                         tell => fun(_) -> ok end}),
+    Result = until(ended(5), Scenario, 1),
     ?assertMatch([{{<<"login">>, _}, 5}], whittle_load_result:errors(Result)),
     ?assertEqual({5, 0}, {whittle_load_result:event(connected, Result),
                           whittle_load_result:event(held, Result)}).
@@ -252,10 +251,13 @@ clock_jumps(Config) ->
                      "-ldl"], Dir),
     {Stock, Arguments, Environment} = command(),
     Jump = fun({second, 0, _}) -> ok = file:write_file(Mark, "");
+              ({second, _, Now}) ->
+                   [whittle_load_run:stop(self())
+                    || #{count := 600} <- [whittle_load_result:latency(<<"ask">>, Now)]];
               (_) -> ok
            end,
     {ok, #{lost := [], result := Result}} =
-        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 40, \"3 s\"}, {soak, \"1 s\"}]",
+        whittle_load_run:run(scenario(server(fun echo/1), "[{hold, 40, \"3 s\"}, {soak, \"90 s\"}]",
                                       "constant", "[{a, 1, [connect, {every, \"100 ms\", 5, "
                                       "[{ask, \"x\", \"x\"}]}, stay]}]", ""),
                              #{agents => 1, tell => Jump,
@@ -267,7 +269,8 @@ clock_jumps(Config) ->
     #{count := 600} = Latency = whittle_load_result:latency(<<"ask">>, Result),
     [?assert(whittle_load_result:quantile(1.0, Each) < 60_000 * ?MS)
      || Each <- [Latency, whittle_load_result:late(Result)]],
-    ?assertEqual([0, 1, 2], [At || {At, _} <- whittle_load_result:arrivals(Result)]).
+    ?assertEqual([0, 1, 2], [At || {At, {Planned, _}} <- whittle_load_result:arrivals(Result),
+                                   Planned > 0]).
 
 %% No module of an agent reads the wall clock.
 only_monotonic(_) ->
@@ -286,14 +289,18 @@ only_monotonic(_) ->
 %% The rest goes on, and the outcome names the lost agent.
 killed_agent(_) ->
     Self = self(),
-    Tell = fun({second, 0, _}) ->
-                   "" = os:cmd("pkill -KILL -n -f 'whittle_load_run_SUITE[_]agent'");
-              (Event) ->
-                   Self ! Event
+    Tell = fun({second, _, Now}) ->
+                   %% All users are there only before the kill.
+                   ["" = os:cmd("pkill -KILL -n -f 'whittle_load_run_SUITE[_]agent'")
+                    || whittle_load_result:held(Now) =:= 4];
+              ({agent_ended, _, _} = Event) ->
+                   Self ! Event,
+                   whittle_load_run:stop(self());
+              (_) -> ok
            end,
     {Stock, Arguments, Environment} = command(),
     {ok, #{lost := Lost, result := Result}} =
-        whittle_load_run:run(scenario(server(fun echo/1), "[{burst, 4}, {soak, \"3 s\"}]",
+        whittle_load_run:run(scenario(server(fun echo/1), "[{burst, 4}, {soak, \"90 s\"}]",
                                       "constant", "[{a, 1, [connect, stay]}]", ""),
                              #{agents => 2, tell => Tell,
                                commands => [{Stock, Arguments ++ ["-whittle_load_run_SUITE_agent"],
@@ -342,8 +349,9 @@ other_version(Config) ->
 %% The server serves nobody for half a second, in which half of the users come. A generator that
 %% waits for an answer before it asks again would see one slow answer.
 slow_server_counts(_) ->
-    Result = result(run(server(fun echo/1, {20, 500}), "[{hold, 100, \"1 s\"}, {soak, \"1 s\"}]",
-                        "constant", "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]", 1)),
+    Result = until(ended(100), server(fun echo/1, {20, 500}),
+                   "[{hold, 100, \"1 s\"}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {ask, \"x\", \"x\"}]}]"),
     #{count := 100} = Latency = whittle_load_result:latency(<<"ask">>, Result),
     ?assert(whittle_load_result:quantile(0.7, Latency) > 100 * ?MS).
 
@@ -351,24 +359,39 @@ slow_server_counts(_) ->
 %% this time have their planned starts.
 slow_server_in_paced_loop(_) ->
     Server = server(fun(Socket) -> pausing(Socket, 5, 500) end),
-    Result = result(run(Server, "[{burst, 1}, {soak, \"2 s\"}]", "constant",
-                        "[{a, 1, [connect, {every, \"20 ms\", 50, [{ask, \"x\", \"x\"}]}]}]", 1)),
+    Result = until(ended(1), Server, "[{burst, 1}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {every, \"20 ms\", 50, [{ask, \"x\", \"x\"}]}]}]"),
     #{count := 50} = Latency = whittle_load_result:latency(<<"ask">>, Result),
     ?assert(whittle_load_result:quantile(0.7, Latency) > 100 * ?MS),
     ?assertEqual(1, whittle_load_result:event(ended, Result)).
 
 %% Internal
 
-run(Port, Phases, Arrivals, Users, Agents) -> run(Port, Phases, Arrivals, Users, Agents, "").
-
-run(Port, Phases, Arrivals, Users, Agents, More) ->
-    {ok, #{lost := []} = Outcome} =
-        whittle_load_run:run(scenario(Port, Phases, Arrivals, Users, More),
+%% Runs all phases.
+run(Port, Phases, Arrivals, Users, Agents) ->
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(scenario(Port, Phases, Arrivals, Users, ""),
                              #{agents => Agents, commands => [command()],
                                tell => fun(_) -> ok end}),
-    Outcome.
+    Result.
 
-result(#{result := Result}) -> Result.
+%% Runs until the users have done their steps. The soak of the scenario is longer than a busy
+%% machine needs.
+until(Done, Port, Phases, Users) -> until(Done, Port, Phases, Users, 1, "").
+
+until(Done, Port, Phases, Users, Agents, More) ->
+    until(Done, scenario(Port, Phases, "constant", Users, More), Agents).
+
+until(Done, Scenario, Agents) ->
+    Tell = fun({second, _, Result}) -> [whittle_load_run:stop(self()) || Done(Result)];
+              (_) -> ok
+           end,
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(Scenario, #{agents => Agents, commands => [command()],
+                                         tell => Tell}),
+    Result.
+
+ended(Users) -> fun(Result) -> whittle_load_result:event(ended, Result) =:= Users end.
 
 scenario(Port, Phases, Arrivals, Users, More) ->
     {ok, Scenario} = whittle_load_scenario:parse(
