@@ -83,7 +83,8 @@ has_ipv6() ->
 %% The users need time for their steps, and a busy machine may take many times longer than a quiet
 %% one. So the run must reach the counts: users that are `held' or have `ended', all `errors', and
 %% the latencies of a step. If it does not, all times of the scenario become four times longer, and
-%% then sixteen times. A run with errors that are not time-outs is not repeated.
+%% then sixteen times. A run is not repeated if it lost an agent, or has errors that are not
+%% time-outs: these are faults.
 -spec load(file:filename(), iodata(), 0 | 1, counts()) -> map().
 load(Dir, Scenario, Code, Counts) ->
     load(Dir, unicode:characters_to_list(Scenario), Code, Counts, [1, 4, 16]).
@@ -95,7 +96,7 @@ load(Dir, Scenario, Code, Counts) ->
 
 load(Dir, Scenario, Code, Counts, [Factor | Others]) ->
     {Ended, Result} = run(Dir, slower(Scenario, Factor)),
-    case Others =/= [] andalso lacks(Counts, Result) andalso only_time_outs(Result) of
+    case Others =/= [] andalso lacks(Counts, Result) andalso is_slow(Result) of
         true ->
             ct:log("the run reached not all of ~0tp, so its times become longer: ~tp",
                    [Counts, Result]),
@@ -131,8 +132,8 @@ count(Step, #{<<"latencies">> := Latencies}) ->
         #{} -> 0
     end.
 
-only_time_outs(#{<<"errors">> := Errors}) ->
-    lists:all(fun(#{<<"kind">> := Kind}) -> Kind =:= <<"timeout">> end, Errors).
+is_slow(#{<<"lost">> := Lost, <<"errors">> := Errors}) ->
+    Lost =:= 0 andalso lists:all(fun(#{<<"kind">> := Kind}) -> Kind =:= <<"timeout">> end, Errors).
 
 %% Multiplies all times of a scenario, also the longest time of a step if it is the default.
 slower(Scenario, 1) -> Scenario;
