@@ -124,7 +124,7 @@ openssl(Target = #{openssl := Name}, Flavor, Source, Part) ->
                          end,
     Without = lists:append([" no-" ++ W || W <- ?OPENSSL_WITHOUT -- Added]),
     %% OpenSSL stores the flags as text, so they must not contain a path.
-    Flags = whittle_toolchain:cflags(Target, Flavor),
+    Flags = whittle_toolchain:cflags(Target, Flavor) ++ locked_atomics(Target),
     [#{name => "unpack", seconds => 4, lines => 60,
        script => whittle_source:unpack(Source)},
      #{name => "configure", seconds => 8, lines => 20,
@@ -140,6 +140,12 @@ openssl(Target = #{openssl := Name}, Flavor, Source, Part) ->
                   "make -j\"$JOBS\" " ++ Libraries,
                   "mkdir \"$OUT/lib\"", "cp " ++ Libraries ++ " \"$OUT/lib\"",
                   "cp -R include \"$OUT\"", "cp LICENSE.txt \"$OUT\""]}].
+
+%% On a 32-bit processor gcc calls libatomic for 64-bit atomic operations, and the toolchains lack
+%% libatomic. With this macro OpenSSL takes a lock for these operations
+%% (crypto/threads_pthread.c).
+locked_atomics(#{word_size := 32}) -> ["-DBROKEN_CLANG_ATOMICS"];
+locked_atomics(_) -> [].
 
 %% @doc Returns the recipe of libtinfo.a and its headers.
 %%

@@ -273,7 +273,7 @@ closed(#user{socket = Socket, held = Held, beat = Beat} = User) ->
     ok = forget(),
     User#user{socket = none, client = none, events = [], held = false, beat = none}.
 
-%% What a connection has sent before its end must not count for the next one.
+%% Drops the bytes that a connection sent before its end: they must not count for the next one.
 forget() ->
     receive
         {Tag, _, _} when Tag =:= tcp; Tag =:= ssl; Tag =:= tcp_error; Tag =:= ssl_error -> forget();
