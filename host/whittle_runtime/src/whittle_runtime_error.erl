@@ -196,7 +196,8 @@ title(erlang) -> "Erlang/OTP";
 title(openssl) -> "OpenSSL";
 title(ncurses) -> "ncurses";
 title(musl) -> "musl";
-title(gcc) -> "gcc".
+title(gcc) -> "gcc";
+title(linux) -> "Linux".
 
 commas(Names) ->
     lists:join(", ", Names).
