@@ -98,7 +98,7 @@ exit_code(Done) -> maps:get(exit, Done, 0).
 
 -spec finish(0..2 | 144..145, standard_io | standard_error, unicode:chardata()) -> no_return().
 finish(Code, standard_error, Text) ->
-    _ = io:put_chars(standard_error, Text),
+    _ = catch io:put_chars(standard_error, Text),
     halt(Code);
 finish(Code, standard_io, Text) ->
     case print(Text) of

@@ -21,7 +21,7 @@ command() ->
               "`account' measures what a connection costs",
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: "
-                            "SCENARIO.results, or SCENARIO.results-2 and so on)"},
+                            "chat.results for chat.load; then chat.results-2 and so on)"},
                   #{name => agents, long => "agents", value => "N",
                     help => "spread the users over N VMs (default: as many as they need)"},
                   #{name => seed, long => "seed", value => "N",
@@ -43,6 +43,8 @@ run(#{arguments := ["check", File]} = Values) ->
     whittle_work:steps([fun(_) -> options(File, Values) end,
                         fun(Options) -> checked(whittle_load:check(File, Options)) end]);
 run(#{arguments := ["report", Dir]}) -> reported(whittle_load:report(Dir), #{});
+run(#{arguments := ["account", Word | _]}) ->
+    whittle_failure:usage(["`whittle load account' takes no argument; `", Word, "' is one"]);
 run(#{arguments := ["report"]}) -> needs("load report", "DIR");
 run(#{arguments := ["compare", One, Other]}) -> compared(whittle_load:compare(One, Other));
 run(#{arguments := ["compare" | _]}) -> needs("load compare", "two directories");

@@ -28,7 +28,7 @@ stage(Text) ->
 line(Text) ->
     case is_terminal() of
         true -> ok;
-        false -> io:put_chars(standard_error, [whittle_file_name:printable(Text), $\n])
+        false -> write([whittle_file_name:printable(Text), $\n])
     end.
 
 %% @doc Shows the progress of a runtime build.
@@ -44,14 +44,14 @@ event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Perce
 once(Text) ->
     case put(?MODULE, Text) of
         Text -> ok;
-        _ -> io:put_chars(standard_error, [whittle_file_name:printable(Text), $\n])
+        _ -> write([whittle_file_name:printable(Text), $\n])
     end.
 
 %% @doc Prints a note that stays on the screen.
 -spec note(unicode:chardata()) -> ok.
 note(Text) ->
     clear(),
-    io:put_chars(standard_error, ["whittle: note: ", whittle_file_name:printable(Text), $\n]).
+    write(["whittle: note: ", whittle_file_name:printable(Text), $\n]).
 
 %% @doc Removes the progress line, or the view.
 -spec clear() -> ok.
@@ -76,7 +76,7 @@ view(Fun) ->
             [[[styled(Style, Part, Colors) || {Style, Part} <- Line], "\e[K\n"] || Line <- Lines],
             "\e[J"],
     _ = put(?VIEW, [lists:sum([string:length(Part) || {_, Part} <- Line]) || Line <- Lines]),
-    io:put_chars(standard_error, Text).
+    write(Text).
 
 %% Goes to the first row of the lines before. A terminal that has become narrower since shows a line
 %% in several rows.
@@ -109,7 +109,7 @@ show(Text) ->
         %% Cut the text to the narrowest usual width, because a wrapped line cannot be erased.
         true ->
             Shown = string:slice(whittle_file_name:printable(Text), 0, 79),
-            io:put_chars(standard_error, ["\r", Shown, "\e[K"]);
+            write(["\r", Shown, "\e[K"]);
         false -> ok
     end.
 
@@ -118,9 +118,15 @@ remove_view() ->
         undefined -> ok;
         _ ->
             {Columns, _} = size(),
-            ok = io:put_chars(standard_error, [home(Columns), "\e[J"]),
+            write([home(Columns), "\e[J"]),
             _ = erase(?VIEW),
             ok
     end.
 
 is_terminal() -> os:getenv("WHITTLE_TERMINAL") =:= "1".
+
+%% A terminal that was closed takes no more text. The work goes on to its end without it.
+write(Text) ->
+    try io:put_chars(standard_error, Text)
+    catch error:_ -> ok
+    end.

@@ -97,8 +97,14 @@ errors(#result{errors = Errors}) -> lists:reverse(lists:keysort(2, maps:to_list(
 steps(#result{latencies = Latencies}) -> lists:sort(maps:keys(Latencies)).
 
 %% @doc Returns the latencies of a step in nanoseconds, or those of all steps but the connections.
+%% Users without other steps have those of the connections. If other steps were tried, and each
+%% failed, there are none: the server would look fast otherwise.
 -spec latency(binary() | all, result()) -> whittle_counters_table:distribution() | none.
-latency(all, #result{latencies = Latencies}) -> overall(Latencies);
+latency(all, #result{latencies = Latencies, errors = Errors}) ->
+    case [Step || {Step, _} <- maps:keys(Errors), Step =/= <<"connect">>, Step =/= <<"wait">>] of
+        [] -> overall(Latencies);
+        [_ | _] -> overall(maps:remove(<<"connect">>, Latencies))
+    end;
 latency(Step, #result{latencies = Latencies}) -> maps:get(Step, Latencies, none).
 
 %% @doc Adds the latencies of all steps but the connections. Users without other steps have those.

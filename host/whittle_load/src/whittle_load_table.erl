@@ -58,7 +58,7 @@ stopped({Why, After}, Duration) ->
         asked ->
             ["the run was stopped", At,
              io_lib:format(": the results are those of ~b s", [seconds(After)])];
-        killed -> ["the samples end", At, ", because somebody ended the run at once"];
+        killed -> ["the samples end", At, ", because the run was killed, or its disk was full"];
         {kept, Reason} -> ["the run was stopped", At, ", because ", Reason]
     end.
 

@@ -148,7 +148,8 @@ killed(Config) ->
     Dir = dir(Config),
     ok = write(Dir, [sample(0), sample(1)], killed),
     {ok, Report} = whittle_load:report(Dir),
-    ?assertMatch(["the samples end at second 2 of 10, because somebody ended the run at once"],
+    ?assertMatch(["the samples end at second 2 of 10, because the run was killed, or its "
+                  "disk was full"],
                  lines(whittle_load:warnings(Report))).
 
 %% The bottleneck comes first.

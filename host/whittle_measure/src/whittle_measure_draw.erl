@@ -21,10 +21,12 @@ drawn(Option, Charts) ->
                                                                     "node_modules", "vega"]))} of
         {false, _} ->
             {error, "Node.js is not on the PATH: run `tools/setup web' in the source tree of "
-                    "Whittle, and then `whittle measure report'"};
+                    "Whittle, and then write the page again (`whittle measure report DIR' or "
+                    "`whittle load report DIR')"};
         {_, false} ->
             {error, "the packages of web/chart are missing: run `npm ci' in the directory web of "
-                    "Whittle, and then `whittle measure report'"};
+                    "Whittle, and then write the page again (`whittle measure report DIR' or "
+                    "`whittle load report DIR')"};
         {Node, true} ->
             draw([command(Node, Program), Option], Charts)
     end.
