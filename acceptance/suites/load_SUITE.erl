@@ -17,6 +17,7 @@ all() ->
      no_server, ipv6, tls, remote].
 
 init_per_suite(Config) ->
+    ok = running:install_charts(),
     Dir = running:directory("load", Config),
     Relay = running:build(running:example("relay"), filename:join(Dir, "relay"), []),
     ok = file:write_file(filename:join(Dir, "sys.config"), "[{relay, [{port, 0}]}].\n"),

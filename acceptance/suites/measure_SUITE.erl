@@ -11,11 +11,8 @@ all() ->
     [table, samples, page, pictures, report_again, compared, json, builds_alone, library,
      stock_sources, interrupted, wrong_arguments].
 
-%% The page needs the packages of web/chart, which the tests of web/ install later.
 init_per_suite(Config) ->
-    {0, _} = running:run(os:find_executable("make"),
-                         ["-C", filename:join(running:root(), "web"),
-                          "node_modules/.package-lock.json"], #{env => keep}),
+    ok = running:install_charts(),
     Dir = filename:join(running:directory("measure", Config), "a study"),
     {0, Output} = running:whittle(["measure", "start", "--blocks", "3", "--only", "build=stock",
                                    "--only", "build=whole", "-o", Dir]),

@@ -11,9 +11,7 @@ all() -> [seen_only, pauses, recording_is_kept, page, estone].
 
 %% mixed goes on for longer than the study watches it.
 init_per_suite(Config) ->
-    {0, _} = running:run(os:find_executable("make"),
-                         ["-C", filename:join(running:root(), "web"),
-                          "node_modules/.package-lock.json"], #{env => keep}),
+    ok = running:install_charts(),
     Dir = running:directory("memory", Config),
     File = filename:join(Dir, "made.study"),
     Input = filename:join([running:root(), "examples", "mixed"]),

@@ -4,7 +4,7 @@
 -export([whittle/1, build/2, build/3, shaken/1]).
 -export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
--export([free_port/0, end_epmd/1]).
+-export([free_port/0, end_epmd/1, install_charts/0]).
 -export([in_empty_root/2, alone/3]).
 
 %% The time without output after which a test gives up and prints the earlier output. It is less
@@ -143,6 +143,15 @@ otp_root() ->
         "" -> string:trim(os:cmd(filename:join([root(), "tools", "otp-root"])));
         Root -> Root
     end.
+
+%% Installs the packages of web/chart, which draw the charts of a page. The tests of web/ install
+%% them later.
+-spec install_charts() -> ok.
+install_charts() ->
+    {0, _} = run(os:find_executable("make"),
+                 ["-C", filename:join(root(), "web"), "node_modules/.package-lock.json"],
+                 #{env => keep}),
+    ok.
 
 %% Fixtures are not below test/, because rebar3 compiles everything there, and twice after a build
 %% in place.

@@ -20,10 +20,7 @@ init_per_suite(Config) ->
                           ["--shake", "functions", "--missing", "crash", "--remote", "none",
                            "--data", "none", "--atoms", "none", "--feature", "+terms"]),
     ok = file:write_file(filename:join(Dir, "sys.config"), "[{relay, [{port, 0}]}].\n"),
-    %% The page needs the packages of web/chart, which the tests of web/ install later.
-    {0, _} = running:run(os:find_executable("make"),
-                         ["-C", filename:join(running:root(), "web"),
-                          "node_modules/.package-lock.json"], #{env => keep}),
+    ok = running:install_charts(),
     [{dir, Dir}, {relay, Relay}, {epmd, running:free_port()} | Config].
 
 end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
