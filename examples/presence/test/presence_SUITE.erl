@@ -217,6 +217,9 @@ all(Socket, Before) ->
 drained(_) ->
     [Ann, Bob] = [lines("ann"), xmpp("bob")],
     Silent = connect(lines),
+    %% An answer shows that the server has accepted it.
+    ok = gen_tcp:send(Silent, "ping\n"),
+    <<"pong\n">> = line(Silent),
     {_, Port} = lists:keyfind(lines, 1, presence:ports()),
     {Stopper, Monitor} = spawn_monitor(fun() -> ok = application:stop(presence) end),
     ?assertEqual(<<"error the server stops\n">>, line(Ann)),

@@ -3,19 +3,19 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([late/1]).
 
 -define(USERS, 200_000).
 
 all() -> [late].
 
-init_per_suite(Config) ->
+init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_counters),
     ok = whittle_load_agent_tally:new(),
     Config.
 
-end_per_suite(_) -> application:stop(whittle_counters).
+end_per_testcase(_, _) -> application:stop(whittle_counters).
 
 %% All users should have started already. The agent answers although it starts one after another,
 %% and at the end the plan has all of them.
