@@ -48,7 +48,7 @@ checked(Compiler, Flags, Emulator, Places, Config) ->
     case [Name || Name <- [Compiler, Emulator], Name =/= none,
                   os:find_executable(Name) =:= false] of
         [] -> checked(linked(Compiler, Flags, Config), Emulator, Places);
-        Missing -> {skip, "not installed: " ++ lists:join(", ", Missing)}
+        Missing -> {skip, "not installed: " ++ lists:append(lists:join(", ", Missing))}
     end.
 
 checked(Vm, Emulator, Places) ->
