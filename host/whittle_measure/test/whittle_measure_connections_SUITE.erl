@@ -6,7 +6,8 @@
 
 -export([all/0]).
 -export([plans/1, wrong_plans/1, scenarios/1, through_a_link/1, samples/1, damaged_samples/1,
-         other_bytes/1, groups/1, processes/1, held/1, held_in_any_order/1, whole_run/1, missing_numbers/1,
+         other_bytes/1, groups/1, processes/1, held/1, held_in_any_order/1, whole_run/1,
+         missing_numbers/1,
          patterns_of_studies/1, stage/1, stage_refuses/1, drive_refuses/1, link/1,
          link_refuses/1]).
 
@@ -15,7 +16,8 @@
 
 all() ->
     [plans, wrong_plans, scenarios, through_a_link, samples, damaged_samples, other_bytes, groups,
-     processes, held, held_in_any_order, whole_run, missing_numbers, patterns_of_studies, stage, stage_refuses,
+     processes, held, held_in_any_order, whole_run, missing_numbers, patterns_of_studies, stage,
+     stage_refuses,
      drive_refuses, link, link_refuses].
 
 plans(_) ->
