@@ -156,7 +156,8 @@ key([Application, Key | [_ | _] = Values]) ->
                      re:run(Name, "^[a-z][A-Za-z0-9_@]{0,254}$",
                             [unicode, dollar_endonly, {capture, none}]) =:= match],
     Terms = [Value || Value <- Values, length(Value) < 256,
-                      re:run(Value, "^[!%-~]+$", [unicode, dollar_endonly, {capture, none}]) =:= match,
+                      re:run(Value, "^[!%-~]+$",
+                             [unicode, dollar_endonly, {capture, none}]) =:= match,
                       re:run(Value, "['\\\\]", [{capture, none}]) =:= nomatch,
                       {ok, [_]} <- [whittle_term:parse(list_to_binary([Value, ".\n"]))]],
     case length(Names) =:= 2 andalso Terms =:= Values of

@@ -148,7 +148,9 @@ label(File) ->
 emulator(File, Options) ->
     steps([fun(_) -> label(File) end,
            %% A path in the label would choose a program of this machine: the emulator.
-           fun(#{board := Name}) -> whittle_board_data:shipped(unicode:characters_to_list(Name)) end,
+           fun(#{board := Name}) ->
+                   whittle_board_data:shipped(unicode:characters_to_list(Name))
+           end,
            fun(#{name := Name, emulator := [Program | _]} = Board) ->
                    case os:find_executable(Program) of
                        false -> {error, {no_emulator, #{board => Name, program => Program}}};

@@ -135,7 +135,8 @@ is_texts(Value) -> is_list(Value) andalso lists:all(fun is_text/1, Value).
 
 %% Words of this kind become parts of shell commands.
 is_word(Value) ->
-    is_text(Value) andalso re:run(Value, "^[A-Za-z0-9_.-]+$", [unicode, dollar_endonly]) =/= nomatch.
+    is_text(Value)
+        andalso re:run(Value, "^[A-Za-z0-9_.-]+$", [unicode, dollar_endonly]) =/= nomatch.
 
 is_cmdline(Value) ->
     is_text(Value) andalso [C || C <- Value, C =:= $" orelse C =:= $\\ orelse C < 32

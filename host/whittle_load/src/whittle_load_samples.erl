@@ -6,7 +6,8 @@
 %% @hidden
 -module(whittle_load_samples).
 
--export([free/1, check/1, create/2, append/2, finish/2, close/1, remove/1, read/1, write/3, format_error/1]).
+-export([free/1, check/1, create/2, append/2, finish/2, close/1, remove/1, read/1, write/3]).
+-export([format_error/1]).
 
 -export_type([log/0, facts/0, ending/0, error/0]).
 

@@ -66,7 +66,8 @@ numbers(_, _) -> [].
 range(Text, Left) ->
     case [number(Part) || Part <- binary:split(Text, <<"-">>)] of
         [One] -> [One];
-        [From, To] when From =< To, To - From < ?MOST_LINE -> lists:seq(From, min(To, From + Left - 1));
+        [From, To] when From =< To, To - From < ?MOST_LINE ->
+            lists:seq(From, min(To, From + Left - 1));
         _ -> throw(bad_range)
     end.
 
