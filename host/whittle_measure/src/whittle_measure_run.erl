@@ -227,7 +227,7 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
     Before = whittle_measure_machine:look(),
     Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study,
                       Context),
-    Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(), cpu(Outcome)),
+    Load = whittle_measure_machine:between(Before, whittle_measure_machine:look()),
     Common = #{block => Block, position => Position, cell => key(Cell),
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
     case Outcome of
@@ -263,9 +263,6 @@ taken(#{program := Program} = Cell, Seen, #{responses := Responses}, #{dir := Di
                                 || {Name, {error, Line}} <- Values])}.
 
 static(Made) -> maps:with([out, size, vm, library], Made).
-
-cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
-cpu(_) -> 0.
 
 %% Runs the program only if one of its responses needs it. Responses of other programs change
 %% nothing about the run.
