@@ -5,10 +5,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
-         checked_before_builds/1, failing/1, all_fail/1, recording_whole/1, no_program/1, wrapped/1, reported/1,
-         bad_studies/1, shipped/1, compared/1, page/1, titles/1, references/1, full_disk/1,
-         every_error_is_one_line/1]).
+-export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1,
+         exists/1, checked_before_builds/1, failing/1, all_fail/1, recording_whole/1,
+         no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1, compared/1, page/1,
+         titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
