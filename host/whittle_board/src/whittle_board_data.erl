@@ -131,7 +131,9 @@ values() ->
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
-is_texts(Value) -> is_list(Value) andalso lists:all(fun is_text/1, Value).
+is_texts(Value) -> is_proper(Value) andalso lists:all(fun is_text/1, Value).
+
+is_proper(Value) -> is_list(Value) andalso is_integer(catch length(Value)).
 
 %% Words of this kind become parts of shell commands.
 is_word(Value) ->
@@ -143,9 +145,9 @@ is_cmdline(Value) ->
                                                 orelse C > 126] =:= [].
 
 is_kernel(Value) ->
-    is_list(Value) andalso
+    is_proper(Value) andalso
         lists:all(fun({Feature, Options}) ->
-                          lists:member(Feature, [base, serial, gpio]) andalso is_list(Options)
+                          lists:member(Feature, [base, serial, gpio]) andalso is_proper(Options)
                               andalso lists:all(fun is_option/1, Options);
                      (_) -> false
                   end, Value).
