@@ -266,14 +266,16 @@ static(Made) -> maps:with([out, size, vm, library], Made).
 
 %% Runs the program only if one of its responses needs it. Responses of other programs change
 %% nothing about the run.
-outcome(#{program := Program} = Cell, Made, #{responses := All, duration := Duration},
-        #{dir := Dir}) ->
+outcome(#{program := Program} = Cell, Made,
+        #{responses := All, duration := Duration, base := Base}, #{dir := Dir}) ->
     Responses = [Each || Each <- All, whittle_measure_response:applies(Each, Program)],
     Static = static(Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = settings(Program, Duration),
+            Settings = (settings(Program, Duration))
+                #{variables => [{"WHITTLE_BASE", filename:absname(Base)}
+                                | whittle_measure_subject:environment(Cell)]},
             {Subject, Set} = whittle_measure_instruments:attach(
                                Responses, whittle_measure_subject:subject(Cell, Made), Settings,
                                Dir),
