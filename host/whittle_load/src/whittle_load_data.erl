@@ -17,8 +17,11 @@ rows(Bytes) ->
         {ok, [{_, Names} | Lines]} ->
             case [N || {N, Fields} <- Lines, length(Fields) =/= length(Names)] of
                 [] ->
-                    {ok, {[unicode:characters_to_list(Name) || Name <- Names],
-                          [list_to_tuple(Fields) || {_, Fields} <- Lines]}};
+                    Columns = [unicode:characters_to_list(Name) || Name <- Names],
+                    case lists:all(fun is_list/1, Columns) of
+                        true -> {ok, {Columns, [list_to_tuple(Fields) || {_, Fields} <- Lines]}};
+                        false -> {error, line(1, "is not UTF-8: store the file in UTF-8")}
+                    end;
                 [N | _] ->
                     {error, line(N, io_lib:format("does not have the ~b fields of the first line",
                                                   [length(Names)]))}

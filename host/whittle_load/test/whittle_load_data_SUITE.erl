@@ -27,6 +27,7 @@ wrong_tables(_) ->
              {<<"a,b\n1,2\n1\n">>, "line 3 does not have the 2 fields of the first line"},
              {<<"a\n\"x\ny\"\n1,2\n">>,
               "line 4 does not have the 1 fields of the first line"},
+             {<<"na\xefve,b\n1,2\n">>, "line 1 is not UTF-8: store the file in UTF-8"},
              {<<"a\n\"x\n">>, "line 2 has a quote that does not end, or text behind one"},
              {<<"a\n\"x\"y\n">>, "line 2 has a quote that does not end, or text behind one"}]].
 

@@ -19,6 +19,8 @@
 -define(MOST_ID, 32).
 %% More lines would be longer than any answer.
 -define(MOST_NUMBER, 1_000_000).
+%% A request with many ranges must not fill the memory of a board.
+-define(MOST_LINES, 4096).
 %% A multiple of 3, so that only the last line is padded. The line then has about 170 characters:
 %% a log line in its middle costs few bytes.
 -define(CHUNK, 90).
@@ -42,9 +44,7 @@ words([Id | Words]) ->
         [<<"account">>] -> {ok, {account, Id}};
         [<<"done">>] -> {ok, {done, Id}};
         [<<"again">>, Ranges] ->
-            try {ok, {again, Id, lists:append([range(Range)
-                                               || Range <- binary:split(Ranges, <<",">>,
-                                                                        [global])])}}
+            try {ok, {again, Id, numbers(binary:split(Ranges, <<",">>, [global]), ?MOST_LINES)}}
             catch throw:bad_range -> no
             end;
         _ -> no
@@ -57,10 +57,17 @@ is_word(Text) ->
                           orelse (Char >= $A andalso Char =< $Z)
               end, binary_to_list(Text)).
 
-range(Text) ->
+%% The first numbers of the ranges. The asker asks again for those that it does not get.
+numbers([Range | Ranges], Left) when Left > 0 ->
+    Numbers = range(Range, Left),
+    Numbers ++ numbers(Ranges, Left - length(Numbers));
+numbers(_, _) -> [].
+
+range(Text, Left) ->
     case [number(Part) || Part <- binary:split(Text, <<"-">>)] of
         [One] -> [One];
-        [From, To] when From =< To, To - From < ?MOST_LINE -> lists:seq(From, To);
+        [From, To] when From =< To, To - From < ?MOST_LINE ->
+            lists:seq(From, min(To, From + Left - 1));
         _ -> throw(bad_range)
     end.
 
