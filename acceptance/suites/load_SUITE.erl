@@ -6,15 +6,16 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, results/1, page/1,
-         terminal/1, signals/1, second_signal/1, killed_coordinator/1, killed_agent/1, full_disk/1,
-         wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1, tls/1, remote/1]).
+         terminal/1, closed_terminal/1, signals/1, second_signal/1, killed_coordinator/1,
+         killed_agent/1, full_disk/1, wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1, tls/1,
+         remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [visitors, check, missed, json, several_agents, example, results, page, terminal, signals,
-     second_signal, killed_coordinator, killed_agent, full_disk, wrong_arguments, wrong_scenario,
-     no_server, ipv6, tls, remote].
+    [visitors, check, missed, json, several_agents, example, results, page, terminal,
+     closed_terminal, signals, second_signal, killed_coordinator, killed_agent, full_disk,
+     wrong_arguments, wrong_scenario, no_server, ipv6, tls, remote].
 
 init_per_suite(Config) ->
     ok = running:install_charts(),
@@ -67,10 +68,14 @@ missed(Config) ->
     ?assertEqual(nomatch, re:run(Output, "whittle: (?!note: )")).
 
 json(Config) ->
-    {0, Output} = load(scenario([], Config), ["--json", "--seed", "7"]),
+    Dir = filename:join(directory(Config), "json"),
+    {0, Output} = load(scenario([], Config), ["--json", "--seed", "7", "-o", Dir]),
     [Line | _] = lists:reverse(binary:split(Output, <<"\n">>, [global, trim_all])),
     #{<<"events">> := Events, <<"held">> := 20, <<"latencies">> := Latencies, <<"vms">> := [Vm],
-      <<"thresholds">> := [#{<<"met">> := true}]} = jiffy:decode(Line, [return_maps]),
+      <<"thresholds">> := [#{<<"met">> := true}], <<"directory">> := Directory,
+      <<"page">> := Page} = jiffy:decode(Line, [return_maps]),
+    ?assertEqual([Dir, filename:join(Dir, "page.html")],
+                 [binary_to_list(Name) || Name <- [Directory, Page]]),
     ?assertMatch(#{<<"started">> := 20, <<"connected">> := 20, <<"sent">> := 20}, Events),
     ?assertMatch(#{<<"ask">> := #{<<"count">> := 20, <<"p99">> := P99, <<"p50">> := P50}}
                    when P99 >= P50, Latencies),
@@ -166,6 +171,35 @@ terminal(Config) ->
     {130, Rest} = running:ended(Dumb),
     ?assertEqual(nomatch, binary:match(<<Begin/binary, Rest/binary>>, <<"\e">>)).
 
+%% When the terminal closes, the run ends in order, and its code is that of the hangup. If the
+%% tables go into a file, no report of OTP about the terminal gets there.
+closed_terminal(Config) ->
+    [begin
+         Dir = filename:join(directory(Config), Name),
+         Code = Dir ++ ".code",
+         {0, _} = running:run("/usr/bin/env", ["mkfifo", Code]),
+         Ended = running:start("/bin/cat", [Code]),
+         Run = in_terminal(["stty -echo; (trap : HUP; exec 3>'", Code, "'; TERM=xterm ",
+                            load_long(Dir, Config), Output, "; echo $? >&3); echo ended"]),
+         _ = running:until(Run, <<"server ">>),
+         ok = running:signal(Run, "KILL"),
+         ?assertEqual({Name, <<"129">>}, {Name, running:line(Ended)}),
+         {0, _} = running:ended(Ended),
+         {_, _} = running:ended(Run),
+         {ok, Json} = file:read_file(filename:join(Dir, "result.json")),
+         ?assertMatch(#{<<"stopped">> := #{<<"reason">> := <<"asked">>}},
+                      jiffy:decode(Json, [return_maps])),
+         {ok, Tables} = case Output of
+                            "" -> {ok, <<"users\n">>};
+                            _ -> file:read_file(Dir ++ ".tables")
+                        end,
+         ?assertMatch({Name, <<"users\n", _/binary>>}, {Name, Tables}),
+         ?assertEqual(nomatch, re:run(Tables, "REPORT|=ERROR|standard_error"))
+     end || {Name, Output} <-
+                [{"closed", ""},
+                 {"closed-file", [" >'", directory(Config), "/closed-file.tables'"]}]],
+    ok.
+
 %% The first signal ends the run in order, and the results are there.
 signals(Config) ->
     [begin
@@ -225,7 +259,7 @@ killed_agent(Config) ->
     {1, Output} = running:ended(Run),
     ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] ended too soon \\(exit "
                                     "code 137\\)", [multiline])),
-    ?assertMatch({match, _}, re:run(Output, "^whittle: note: 1 of 2 agents ended too soon",
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] of 2 ended too soon: ",
                                     [multiline])),
     ?assertMatch({match, _}, re:run(Output, "^held at the end +10$", [multiline])).
 
@@ -376,11 +410,14 @@ started(File, Dir, Options, Config) ->
 
 %% script(1) makes the terminal. The parent of this VM may ignore SIGINT, which a shell cannot
 %% trap.
-on_terminal(Setting, Dir, Config) ->
-    Line = [Setting, " '", filename:join(running:root(), "whittle"), "' load '", long(Config),
-            "' -o '", Dir, "'"],
+on_terminal(Setting, Dir, Config) -> in_terminal([Setting, " ", load_long(Dir, Config)]).
+
+in_terminal(Line) ->
     running:start("/usr/bin/env", ["--default-signal=INT,HUP,QUIT", "script", "-qefc",
                                    lists:flatten(Line), "/dev/null"], #{env => keep}).
+
+load_long(Dir, Config) ->
+    ["'", filename:join(running:root(), "whittle"), "' load '", long(Config), "' -o '", Dir, "'"].
 
 agents(Config) ->
     os:cmd("pgrep -f '^" ++ filename:join(directory(Config), "tmp") ++ "/whittle-load'").

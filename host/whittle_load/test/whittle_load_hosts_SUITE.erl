@@ -121,9 +121,14 @@ names(_) ->
                  whittle_load:run("no-file.load", #{hosts => ["-x"]})).
 
 no_ssh(Config) ->
-    true = os:putenv("WHITTLE_SSH",
-                     filename:join(proplists:get_value(priv_dir, Config), "missing")),
-    ?assertMatch({error, no_ssh}, agents(fun(_) -> error(built) end, fun(_) -> error(started) end)).
+    Missing = filename:join(proplists:get_value(priv_dir, Config), "missing"),
+    true = os:putenv("WHITTLE_SSH", Missing),
+    {error, Reason} = agents(fun(_) -> error(built) end, fun(_) -> error(started) end),
+    ?assertEqual("the program " ++ Missing ++ " of the variable WHITTLE_SSH is not there, or not "
+                 "executable: correct or unset the variable",
+                 lists:flatten(whittle_load:format_error(Reason))),
+    ?assertMatch("there is no program `ssh' on the PATH: " ++ _,
+                 lists:flatten(whittle_load:format_error({no_ssh, "ssh"}))).
 
 %% The agent is copied whole, its words and variables arrive as they are, and nothing stays.
 runs(Config) ->
