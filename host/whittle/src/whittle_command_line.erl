@@ -321,8 +321,8 @@ usage(#{name := Name, help := Help, options := Options} = Command) ->
 %% A line for each form says more than the arguments of all.
 arguments(#{forms := Forms}) ->
     [" FORM\n\nFORM is one of these:\n",
-     [["  ", string:pad(lists:join($\s, Arguments), 21), $\s, Help, $\n]
-      || #{arguments := Arguments, help := Help} <- Forms]];
+     lists:join($\n, [["  ", string:pad(lists:join($\s, Arguments), 21), $\s, Help]
+                      || #{arguments := Arguments, help := Help} <- Forms])];
 arguments(#{arguments := Arguments}) -> [[$\s, Argument] || Argument <- Arguments].
 
 option_words(#{long := Long} = Option) ->

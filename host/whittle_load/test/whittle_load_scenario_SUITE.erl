@@ -318,7 +318,7 @@ threshold(Text) ->
     {ok, #{thresholds := [#{measure := Measure, step := Step, relation := Relation,
                             limit := Limit}]}} =
         whittle_load_scenario:parse(iolist_to_binary(
-                                        [with("[connect, {ask, \"x\", \"x\"},"
+                                        [with("[connect, {ask, \"x ${sent}\", \"x\"},"
                                               " {as, \"login\", {ask, \"y\", \"y\"}}]"),
                                          "{thresholds, [\"", Text, "\"]}."])),
     {ok, {Measure, Step, Relation, Limit}}.

@@ -130,7 +130,7 @@ requests(_) ->
                  "whittle-console? a b", "whittle-console? a account more",
                  "whittle-console? a; account", "whittle-console? a again", [16#d800],
                  "whittle-console? a again 0", "whittle-console? a again 3-1",
-                 "whittle-console? a again 1,,2", "whittle-console? a again 1-999999",
+                 "whittle-console? a again 1,,2", "whittle-console? a again 1-1000001",
                  "whittle-console? a again -", "whittle-console? a again 1000001",
                  <<255, "whittle-console? a accoun">>,
                  ["whittle-console? ", lists:duplicate(33, $a), " account"],
