@@ -49,7 +49,7 @@ shell() ->
     case start_shell(Shell) of
         ok -> ok;
         {error, Reason} ->
-            finish({?FAILED, io_lib:format("~s cannot start a shell (~tp); use "
+            finish({?FAILED, io_lib:format("~ts cannot start a shell (~tp); use "
                                            "--whittle-eval", [Node, Reason])})
     end.
 
@@ -78,7 +78,7 @@ request("eval=elixir", Node, [Text]) ->
             {0, call(Node, 'Elixir.Kernel', inspect, [Value, [{limit, infinity},
                                                               {pretty, true}]])};
         false ->
-            {?MISUSED, io_lib:format("~s does not contain Elixir: write Erlang, and use "
+            {?MISUSED, io_lib:format("~ts does not contain Elixir: write Erlang, and use "
                                      "--whittle-eval=erlang", [Node])}
     end;
 request("rpc", Node, [Module, Function | Words]) ->
@@ -102,7 +102,7 @@ request("stop", Node, []) ->
     receive
         {nodedown, Node} -> {0, "ok"}
     after ?STOP_TIMEOUT_MS ->
-        {?FAILED, io_lib:format("~s is still stopping after ~b s; look at its log",
+        {?FAILED, io_lib:format("~ts is still stopping after ~b s; look at its log",
                                 [Node, ?STOP_TIMEOUT_MS div 1000])}
     end.
 
@@ -158,7 +158,7 @@ start_shell({Node, Module, Function, Arguments}) ->
 connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
-        _ -> throw({?FAILED, io_lib:format("~s does not answer: it is not running, or it has "
+        _ -> throw({?FAILED, io_lib:format("~ts does not answer: it is not running, or it has "
                                            "another cookie (set RELEASE_COOKIE or "
                                            "WHITTLE_COOKIE_FILE as for the node)",
                                            [Node])})
@@ -181,9 +181,9 @@ call(Node, Module, Function, Arguments, Raised) ->
         throw:Value -> Raised(throw, Value, []);
         exit:{signal, Reason} -> Raised(exit, Reason, []);
         error:{erpc, noconnection} ->
-            throw({?FAILED, io_lib:format("~s ended before it answered; see its log", [Node])});
+            throw({?FAILED, io_lib:format("~ts ended before it answered; see its log", [Node])});
         error:{erpc, Reason} ->
-            throw({?FAILED, io_lib:format("the call to ~s failed (~tp): look at the log of "
+            throw({?FAILED, io_lib:format("the call to ~ts failed (~tp): look at the log of "
                                             "this node, and run the command again",
                                             [Node, Reason])})
     after

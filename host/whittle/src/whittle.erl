@@ -37,10 +37,11 @@
 start() ->
     ok = io:setopts(standard_io, [{encoding, unicode}]),
     ok = io:setopts(standard_error, [{encoding, unicode}]),
+    _ = code:del_path("."),
     ok = whittle_stop:install(),
     Words = init:get_plain_arguments(),
     Json = whittle_command_line:wants_json(Words),
-    try run(parsed(Words)) of
+    try run(entered(os:getenv("WHITTLE_DIRECTORY"), fun() -> parsed(Words) end)) of
         {ok, Code, Text} -> finish(Code, standard_io, Text);
         {error, Failure} ->
             data(Json, whittle_failure:json(Failure)),
@@ -56,6 +57,19 @@ start() ->
             finish(1, standard_error, ["whittle: ", Text, ": ",
                                        io_lib:format("~0tP~n~tP~n", [{Class, Reason}, ?DEPTH,
                                                                      Stack, ?DEPTH])])
+    end.
+
+%% The VM started in another directory than the user (the script `whittle' says why).
+entered(false, Parse) -> Parse();
+entered("", _) ->
+    {failed, "the current directory does not exist any more: change to another one"};
+entered(Dir, Parse) ->
+    true = os:unsetenv("WHITTLE_DIRECTORY"),
+    case file:set_cwd(Dir) of
+        ok -> Parse();
+        {error, Reason} ->
+            {failed, ["the current directory ", Dir, " cannot be entered (",
+                     file:format_error(Reason), "): change to another one"]}
     end.
 
 %% Prints an error as data to the place of the result. The line for people goes to stderr as
@@ -89,6 +103,7 @@ run({run, Module, Values}) ->
         {error, _} = Error -> Error
     end;
 run({show, Text}) -> {ok, 0, Text};
+run({failed, Line}) -> whittle_failure:work(Line);
 run({error, Line}) -> whittle_failure:usage(Line).
 
 %% The script turns 144 and 145 into the code of the signal that it got itself.

@@ -29,7 +29,7 @@ failed({error, Reason}) -> whittle_failure:measure(Reason).
 sum(#{sha256 := _} = Values, _) when not is_map_key(source, Values) ->
     whittle_failure:usage("--sha256 is the checksum of a tarball; name the tarball with --source");
 sum(#{sha256 := Text}, Request) ->
-    case re:run(Text, "^[0-9a-fA-F]{64}$", [{capture, none}]) of
+    case re:run(Text, "^[0-9a-fA-F]{64}$", [unicode, {capture, none}]) of
         match -> {ok, Request#{sha256 => string:lowercase(Text)}};
         nomatch ->
             whittle_failure:usage(["--sha256 cannot be `", Text, "'; give the 64 hexadecimal "
@@ -38,7 +38,8 @@ sum(#{sha256 := Text}, Request) ->
 sum(_, Request) -> {ok, Request}.
 
 bound(#{bound := Text}, Request) ->
-    case re:run(Text, "^([0-9]{1,3}(?:\\.[0-9]{1,3})?)%?$", [{capture, all_but_first, list}]) of
+    case re:run(Text, "^([0-9]{1,3}(?:\\.[0-9]{1,3})?)%?$",
+                [unicode, {capture, all_but_first, list}]) of
         {match, [Number]} ->
             Percent = case lists:member($., Number) of
                           true -> list_to_float(Number);

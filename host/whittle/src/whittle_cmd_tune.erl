@@ -154,9 +154,10 @@ tried(_, Options) -> {ok, Options}.
 key([Application, Key | [_ | _] = Values]) ->
     Names = [Name || Name <- [Application, Key],
                      re:run(Name, "^[a-z][A-Za-z0-9_@]{0,254}$",
-                            [dollar_endonly, {capture, none}]) =:= match],
+                            [unicode, dollar_endonly, {capture, none}]) =:= match],
     Terms = [Value || Value <- Values, length(Value) < 256,
-                      re:run(Value, "^[!%-~]+$", [dollar_endonly, {capture, none}]) =:= match,
+                      re:run(Value, "^[!%-~]+$",
+                             [unicode, dollar_endonly, {capture, none}]) =:= match,
                       re:run(Value, "['\\\\]", [{capture, none}]) =:= nomatch,
                       {ok, [_]} <- [whittle_term:parse(list_to_binary([Value, ".\n"]))]],
     case length(Names) =:= 2 andalso Terms =:= Values of

@@ -46,7 +46,7 @@ explained(Out, Text) ->
     end.
 
 no_name(Text) ->
-    case re:run(Text, "^[^/:]+:[^/:]+/(\\d+)$", [{capture, all_but_first, list}]) of
+    case re:run(Text, "^[^/:]+:[^/:]+/(\\d+)$", [unicode, {capture, all_but_first, list}]) of
         {match, [Arity]} when length(Arity) > 3; Arity > "255", length(Arity) =:= 3 ->
             ["`", Text, "' names an arity above 255, and no function has more arguments: "
              "correct the arity"];

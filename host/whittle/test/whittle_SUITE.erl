@@ -20,7 +20,7 @@
          node_without_cookie_file/1,
          not_regular/1, too_large/1, unread_archive/1,
          variables_for_erlang/1, variables_of_programs/1, more_atoms/1, libraries/1,
-         names_from_outside/1]).
+         names_from_outside/1, modules_beside/1, entered/1, strange_words/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -39,7 +39,7 @@ all() ->
      run_keeps_arguments, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
-     names_from_outside].
+     names_from_outside, modules_beside, entered, strange_words].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -1261,6 +1261,53 @@ variables_of_programs(Config) ->
     {1, _, _} = whittle(Config, ["trace", "-o", "x", "--", "sh", "-c", Print], Env),
     ?assertEqual({ok, <<"a b:c|-x 'y z'|unset|unset|a b:c|-x 'y z'|unset|unset|">>},
                  file:read_file(File)).
+
+%% The VM loads no module of the directory in which the user works. Each module here leaves a file
+%% when it is loaded.
+modules_beside(Config) ->
+    Dir = ?config(dir, Config),
+    Mark = filename:join(Dir, "loaded"),
+    [begin
+         {ok, Module, Beam} =
+             compile:forms([{attribute, 1, module, Module}, {attribute, 1, on_load, {a, 0}},
+                            {function, 1, a, 0,
+                             [{clause, 1, [], [],
+                               [{call, 1, {remote, 1, {atom, 1, file}, {atom, 1, write_file}},
+                                 [{string, 1, Mark}, {string, 1, atom_to_list(Module)},
+                                  {cons, 1, {atom, 1, append}, {nil, 1}}]}]}]}]),
+         ok = file:write_file(filename:join(Dir, atom_to_list(Module) ++ ".beam"), Beam)
+     end || Module <- [crypto, beam_lib, string, calendar, filelib, io_lib_pretty, re, zlib,
+                       compile, group, logger_formatter, standard_error]],
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    {0, _, ""} = whittle(Config, ["size", "hello"]),
+    ?assertEqual({error, enoent}, file:read_file(Mark)).
+
+%% A directory with a strange name, and one that has gone
+entered(Config) ->
+    In = fun(Make) ->
+                 raw(Config, ["size", "hello"],
+                     ["d='", ?config(dir, Config), "'; ", Make, " || exit 9;"])
+         end,
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    ?assertMatch({0, _, ""}, In("n=$(printf 'a b\303\251\n.'); mkdir \"$n\" && cp hello \"$n\" "
+                                "&& cd \"$n\"")),
+    ?assertMatch({0, _, ""}, In("n=$(printf '\377'); mkdir \"$n\" && cp hello \"$n\" && "
+                                "cd \"$n\"")),
+    {1, "", Line} = In("mkdir gone && cd gone && rmdir ../gone"),
+    ?assertMatch({match, _}, re:run(Line, "^whittle: the current directory .*$", [multiline])).
+
+%% Characters beyond Latin-1 in every place that a pattern checks
+strange_words(Config) ->
+    [?assertMatch({Words, {Code, "", "whittle: " ++ _}} when Code =:= 1 orelse Code =:= 2,
+                  {Words, raw(Config, Words, "A=")})
+     || Words <- [["load", "x.load", "--hosts", "a\x{20ac}"],
+                  ["tune", "x", "--try", "kernel \x{20ac} 1"],
+                  ["tune", "x", "--try", "kernel a \x{20ac}"],
+                  ["measure", "otp", "--sha256", "\x{20ac}"],
+                  ["measure", "otp", "--bound", "\x{20ac}"],
+                  ["why", "hello", "\x{20ac}"],
+                  ["run", "--memory", "\x{20ac}M", "x"],
+                  ["build", "x", "--board", "qemu-arm", "--env", "\x{20ac}=1"]]].
 
 %% The limit of atoms has a variable of its own: ERL_ZFLAGS="+t N" is for the user's programs.
 more_atoms(Config) ->

@@ -154,7 +154,10 @@ label(File) ->
           {ok, [string()]} | {error, error()}.
 emulator(File, Options) ->
     steps([fun(_) -> label(File) end,
-           fun(#{board := Name}) -> board(binary_to_list(Name)) end,
+           %% A path in the label would choose a program of this machine: the emulator.
+           fun(#{board := Name}) ->
+                   whittle_board_data:shipped(unicode:characters_to_list(Name))
+           end,
            fun(#{name := Name, emulator := [Program | _]} = Board) ->
                    case os:find_executable(Program) of
                        false -> {error, {no_emulator, #{board => Name, program => Program}}};
@@ -261,7 +264,8 @@ variables(Lines) ->
 wrong(Line) ->
     case string:split(Line, "=") of
         [Name, Value] ->
-            IsName = re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$", [dollar_endonly]) =/= nomatch,
+            IsName = re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$",
+                            [unicode, dollar_endonly]) =/= nomatch,
             case lists:any(fun(C) -> C < 32 end, Value) of
                 _ when not IsName -> "has no name of letters, digits and _ before the =";
                 true -> "contains a control character: a value has one line";

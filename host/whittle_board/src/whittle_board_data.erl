@@ -4,7 +4,7 @@
 %% user. docs/boards.md explains how to write one. Only this module knows the format.
 -module(whittle_board_data).
 
--export([all/0, load/1, options/2]).
+-export([all/0, load/1, shipped/1, options/2]).
 
 -export_type([board/0, option/0, error/0]).
 
@@ -47,13 +47,16 @@ all() ->
 load(Name) ->
     case lists:member($/, Name) of
         true -> with_target(Name, read(Name));
-        false ->
-            Boards = all(),
-            case [Board || #{name := N} = Board <- Boards, N =:= Name] of
-                [Board] -> {ok, Board};
-                [] -> {error, {unknown_board, #{board => Name,
-                                                known => [N || #{name := N} <- Boards]}}}
-            end
+        false -> shipped(Name)
+    end.
+
+%% @doc Returns a board of `priv/boards' by its name.
+-spec shipped(string()) -> {ok, board()} | {error, error()}.
+shipped(Name) ->
+    Boards = all(),
+    case [Board || #{name := N} = Board <- Boards, N =:= Name] of
+        [Board] -> {ok, Board};
+        [] -> {error, {unknown_board, #{board => Name, known => [N || #{name := N} <- Boards]}}}
     end.
 
 with_target(File, {ok, #{target := Target}} = Read) ->
@@ -89,7 +92,10 @@ read(File) ->
 
 checked(File, Terms) ->
     Keys = [Key || {Key, _} <- Terms],
-    Mistakes = ["a term is not {Key, Value}" || length(Keys) =/= length(Terms)]
+    Name = filename:basename(File, ".config"),
+    %% The name becomes a line of the image's label, and a part of file names in the cache.
+    Mistakes = ["its file name must consist of letters, digits, _, . and -" || not is_word(Name)]
+        ++ ["a term is not {Key, Value}" || length(Keys) =/= length(Terms)]
         ++ [io_lib:format("~0tp is there twice", [Key]) || Key <- lists:usort(Keys -- keys()),
                                                            lists:member(Key, keys())]
         ++ [["there is no key ", whittle_file_name:printable(lists:flatten(
@@ -99,7 +105,7 @@ checked(File, Terms) ->
         ++ [["the value of ", atom_to_list(Key), " must be ", Wanted]
             || {Key, Value} <- Terms, {K, Wanted, Is} <- values(), K =:= Key, not Is(Value)],
     case Mistakes of
-        [] -> {ok, (maps:from_list(Terms))#{name => filename:basename(File, ".config")}};
+        [] -> {ok, (maps:from_list(Terms))#{name => Name}};
         [Mistake | _] -> bad(File, Mistake)
     end.
 
@@ -125,25 +131,29 @@ values() ->
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
-is_texts(Value) -> is_list(Value) andalso lists:all(fun is_text/1, Value).
+is_texts(Value) -> is_proper(Value) andalso lists:all(fun is_text/1, Value).
+
+is_proper(Value) -> is_list(Value) andalso is_integer(catch length(Value)).
 
 %% Words of this kind become parts of shell commands.
-is_word(Value) -> is_text(Value) andalso re:run(Value, "^[A-Za-z0-9_.-]+$") =/= nomatch.
+is_word(Value) ->
+    is_text(Value)
+        andalso re:run(Value, "^[A-Za-z0-9_.-]+$", [unicode, dollar_endonly]) =/= nomatch.
 
 is_cmdline(Value) ->
     is_text(Value) andalso [C || C <- Value, C =:= $" orelse C =:= $\\ orelse C < 32
                                                 orelse C > 126] =:= [].
 
 is_kernel(Value) ->
-    is_list(Value) andalso
+    is_proper(Value) andalso
         lists:all(fun({Feature, Options}) ->
-                          lists:member(Feature, [base, serial, gpio]) andalso is_list(Options)
+                          lists:member(Feature, [base, serial, gpio]) andalso is_proper(Options)
                               andalso lists:all(fun is_option/1, Options);
                      (_) -> false
                   end, Value).
 
 is_option({Name, Value, Reason}) ->
-    is_text(Name) andalso re:run(Name, "^[A-Z0-9_]+$") =/= nomatch
+    is_text(Name) andalso re:run(Name, "^[A-Z0-9_]+$", [unicode, dollar_endonly]) =/= nomatch
         andalso (Value =:= y orelse Value =:= n) andalso is_text(Reason);
 is_option(_) -> false.
 

@@ -38,8 +38,8 @@ escaped(Path) -> lists:append(string:replace(Path, ",", ",,", all)).
 %% @doc Reads a size of memory: `24M', or `1G'.
 -spec memory(string()) -> {ok, pos_integer()} | error.
 memory(Text) ->
-    case re:run(Text, "^([1-9][0-9]{0,4})([MG])$", [{capture, all_but_first, list},
-                                                   dollar_endonly]) of
+    case re:run(Text, "^([1-9][0-9]{0,4})([MG])$", [unicode, dollar_endonly,
+                                                   {capture, all_but_first, list}]) of
         {match, [Digits, "M"]} -> {ok, list_to_integer(Digits)};
         {match, [Digits, "G"]} -> {ok, 1024 * list_to_integer(Digits)};
         nomatch -> error

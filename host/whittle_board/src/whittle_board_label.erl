@@ -81,8 +81,9 @@ parsed(Image, Text, Tail) ->
                               {ok, Value} <- [maps:find(atom_to_binary(Key), Named)]],
     Parts = [part(Value) || [<<"part">>, Value] <- Lines],
     Sum = iolist_to_binary(digest(Image)),
+    Utf8 = unicode:characters_to_binary(Text),
     case Named of
-        #{<<"sha256">> := Sum} when length(Values) =:= 4 ->
+        #{<<"sha256">> := Sum} when length(Values) =:= 4, Text =:= Utf8 ->
             Stored = [S || #{stored := S} <- Parts],
             case length(Stored) =:= length(Parts) andalso lists:sum(Stored) =:= byte_size(Image) of
                 true ->

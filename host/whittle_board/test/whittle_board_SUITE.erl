@@ -48,6 +48,8 @@ mistakes_in_a_board(Config) ->
              {replaced(memory, 2, Good), "the value of memory must be a number of megabytes"},
              {replaced(cross, "arm; rm -", Good), "the value of cross must be a word"},
              {replaced(cmdline, "a\"b", Good), "the value of cmdline must be a string without"},
+             {replaced(devices, ["a" | "b"], Good),
+              "the value of devices must be a list of strings"},
              {replaced(emulator, [], Good), "the value of emulator must be a list of words"},
              {replaced(kernel, [{base, [{"MMU", y}]}], Good), "the value of kernel must"},
              {replaced(kernel, [{base, [{"M\nU", y, "x"}]}], Good), "the value of kernel must"}]].
@@ -182,6 +184,22 @@ files(Config) ->
     ?assertEqual(image, whittle_board:kind(Image)),
     ?assertEqual(ok, whittle_board:check_output(Image)),
     ?assertMatch({ok, #{name := <<"n">>}}, whittle_board:label(Image)),
+    %% A path in the label chooses no emulator.
+    {ok, Own} = file:read_file(filename:join([code:priv_dir(whittle_board), "boards",
+                                              "qemu-arm.config"])),
+    Description = filename:join(proplists:get_value(priv_dir, Config), "own.config"),
+    ok = file:write_file(Description, Own),
+    ok = file:write_file(Image, whittle_board_label:add(
+                                  <<"image">>, (words())#{board => list_to_binary(Description),
+                                                          parts => Parts})),
+    ?assertMatch({error, {unknown_board, _}}, whittle_board:emulator(Image, #{})),
+    ok = file:write_file(Image, whittle_board_label:add(
+                                  <<"image">>, (words())#{name => <<255>>, parts => Parts})),
+    ?assertEqual({error, {damaged_image, Image}}, whittle_board:label(Image)),
+    %% The name of a description becomes a line of the label.
+    Strange = filename:join(filename:dirname(Description), "a\nb.config"),
+    ok = file:write_file(Strange, Own),
+    ?assertMatch({error, {bad_board, _}}, whittle_board:board(Strange)),
     Text = filename:join(Dir, "text"),
     ok = file:write_file(Text, "a letter"),
     [?assertEqual({File, other}, {File, whittle_board:kind(File)})

@@ -79,8 +79,14 @@ kept(File, Scenario, #{agents := Agents}, #{dir := Given} = Options, Run) ->
           end,
     Facts = whittle_load_report:facts(File, Scenario, Options#{agents => Agents,
                                                                holds => holds(Scenario)}),
-    ok = whittle_unfinished:begun(Dir, fun() -> whittle_load_samples:remove(Dir) end),
-    case whittle_load_samples:create(Dir, Facts) of
+    Created = whittle_work:steps(
+                [fun(_) -> whittle_load_samples:check(Dir) end,
+                 fun(_) ->
+                         whittle_unfinished:begun(Dir,
+                                                  fun() -> whittle_load_samples:remove(Dir) end)
+                 end,
+                 fun(_) -> whittle_load_samples:create(Dir, Facts) end]),
+    case Created of
         {ok, Log} ->
             try Run(Scenario, fun(Second) -> keep(Dir, Log, Second) end) of
                 {ok, Outcome} -> {ok, finished(Dir, Log, Options, Outcome#{dir => Dir})};

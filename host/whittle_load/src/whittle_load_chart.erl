@@ -22,7 +22,7 @@
 percentiles(Steps) ->
     Most = lists:sublist(lists:reverse(lists:sort([{Count, Name, Distribution}
                                                    || {Name, #{count := Count} = Distribution}
-                                                          <- Steps])), ?LINES),
+                                                          <- Steps, Count > 0])), ?LINES),
     Values = [#{line => Name, x => Tail, y => quantile(1 - 1 / Tail, Distribution)}
               || {Count, Name, Distribution} <- Most, Tail <- tails(Count)],
     X = #{field => x, type => quantitative, title => <<"percentile">>,

@@ -32,7 +32,7 @@ names(Names) ->
     Columns = [unicode:characters_to_list(Name) || Name <- Names],
     Named = [Column || Column <- Columns, Column =/= ""],
     case {lists:all(fun is_list/1, Columns), Named -- lists:usort(Named)} of
-        {false, _} -> {error, line(1, "is not UTF-8: save the file in this encoding")};
+        {false, _} -> {error, line(1, "is not UTF-8: store the file in UTF-8")};
         {true, []} -> {ok, Columns};
         {true, [Twice | _]} ->
             {error, line(1, io_lib:format("has two columns with the name `~ts': rename one",

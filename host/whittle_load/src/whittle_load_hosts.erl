@@ -35,7 +35,7 @@
 check(Names) ->
     case [Name || Name <- Names,
                   re:run(Name, "^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_:][A-Za-z0-9._:%-]*$",
-                         [{capture, none}, dollar_endonly]) =:= nomatch] of
+                         [unicode, dollar_endonly, {capture, none}]) =:= nomatch] of
         [] -> ok;
         [Wrong | _] -> {error, {host_name, Wrong}}
     end.
@@ -89,20 +89,26 @@ arguments(Name, Script) ->
      "-o", "ServerAliveInterval=15", "--", Name,
      "exec sh -c " ++ unicode:characters_to_list(whittle_program:quoted(Script))].
 
-met(Host) -> met(Host, []).
+met(Host) -> met(Host, "", now_ms() + ?PATIENCE_MS).
 
-%% Before its line, a host may print others, such as a greeting.
-met(#host{name = Name, keeper = Port} = Host, Said) ->
+%% Before its line, a host may print others, such as a greeting. An error shows the last one.
+met(#host{name = Name, keeper = Port} = Host, Last, Until) ->
     receive
         {Port, {data, {eol, "whittle " ++ Words}}} ->
             case re:run(Words, "^(\\S+ \\S+) (/.*)$", [{capture, all_but_first, list}]) of
                 {match, [Machine, Dir]} -> {ok, Host#host{machine = Machine, dir = Dir}};
                 nomatch -> {error, {host, {Name, {machine, Words}}}}
             end;
-        {Port, {data, {_, Line}}} -> met(Host, [Line | Said]);
-        {Port, {exit_status, _}} -> {error, {host, {Name, {ssh, said(Said)}}}}
-    after ?PATIENCE_MS -> {error, {host, {Name, timeout}}}
+        {Port, {data, {_, Line}}} ->
+            case string:trim(Line) of
+                "" -> met(Host, Last, Until);
+                Text -> met(Host, Text, Until)
+            end;
+        {Port, {exit_status, _}} -> {error, {host, {Name, {ssh, said([Last])}}}}
+    after max(0, Until - now_ms()) -> {error, {host, {Name, timeout}}}
     end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
 
 said(Lines) ->
     case [Line || Line <- Lines, string:trim(Line) =/= ""] of
@@ -115,17 +121,17 @@ said(Lines) ->
 ended(#host{keeper = Port}) ->
     true = unlink(Port),
     _ = catch port_command(Port, "end\n"),
-    ok = removed(Port),
+    ok = removed(Port, now_ms() + ?END_MS),
     catch port_close(Port).
 
-removed(Port) ->
+removed(Port, Until) ->
     case erlang:port_info(Port) of
         undefined -> ok;
         _ ->
             receive
                 {Port, {exit_status, _}} -> ok;
-                {Port, {data, _}} -> removed(Port)
-            after ?END_MS -> ok
+                {Port, {data, _}} -> removed(Port, Until)
+            after max(0, Until - now_ms()) -> ok
             end
     end.
 

@@ -79,6 +79,11 @@ module(File) ->
 
 compiled_before(File) ->
     case whittle_file:whole(File, ?LARGEST) of
+        {ok, <<31, 139, _/binary>> = Gzipped} ->
+            case whittle_bounded:inflate(31, Gzipped, ?LARGEST) of
+                {ok, _} = Ok -> Ok;
+                {error, _} -> {error, [File, " is not a compiled module"]}
+            end;
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
     end.

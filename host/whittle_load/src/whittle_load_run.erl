@@ -115,7 +115,9 @@ answer(Port) ->
     after ?PATIENCE -> timeout
     end.
 
-%% An agent on another machine is not trusted. Its atoms are those of its modules here.
+%% An agent on another machine is not trusted. Its atoms are those of its modules here. No agent
+%% compresses its terms, because a few bytes could claim gigabytes.
+decoded(<<131, 80, _/binary>> = Bytes) -> {garbage, byte_size(Bytes)};
 decoded(Bytes) ->
     try binary_to_term(Bytes, [safe])
     catch error:badarg -> {garbage, byte_size(Bytes)}
@@ -162,7 +164,11 @@ stopped(#run{agents = Agents, options = #{tell := Tell}} = Run, Until) ->
             case decoded(Bytes) of
                 {stopped, Sample} ->
                     #run{agents = #{Port := N} = Left} = Run,
-                    stopped((sampled(N, Sample, Run))#run{agents = maps:remove(Port, Left)}, Until);
+                    Rest = maps:remove(Port, Left),
+                    stopped(case whittle_load_second:is_sample(Sample) of
+                                true -> (sampled(N, Sample, Run))#run{agents = Rest};
+                                false -> lost(N, Run#run{agents = Rest})
+                            end, Until);
                 _ -> stopped(heard(Port, {data, Bytes}, Run), Until)
             end;
         {Port, Message} when is_map_key(Port, Agents) -> stopped(heard(Port, Message, Run), Until)
@@ -179,7 +185,10 @@ heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
     case decoded(Bytes) of
         {sample, Sample} ->
             #{Port := N} = Agents,
-            sampled(N, Sample, Run);
+            case whittle_load_second:is_sample(Sample) of
+                true -> sampled(N, Sample, Run);
+                false -> Run
+            end;
         _ -> Run
     end;
 heard(Port, {exit_status, Status}, #run{agents = Agents, options = Options} = Run) ->
@@ -234,5 +243,5 @@ format_error({agent_start, timeout}) ->
 format_error({agent_start, Other}) ->
     io_lib:format("an agent did not start in order (~0tP): this is a bug in Whittle", [Other, 8]);
 format_error({agent_version, {Theirs, Ours}}) ->
-    io_lib:format("an agent speaks version ~0tp of the protocol, and this Whittle version ~b: "
-                  "build it with this Whittle", [Theirs, Ours]).
+    io_lib:format("an agent speaks version ~0tP of the protocol, and this Whittle version ~b: "
+                  "build it with this Whittle", [Theirs, 8, Ours]).

@@ -6,7 +6,8 @@
 %% @hidden
 -module(whittle_load_samples).
 
--export([free/1, create/2, append/2, finish/2, close/1, remove/1, read/1, write/3, format_error/1]).
+-export([free/1, check/1, create/2, append/2, finish/2, close/1, remove/1, read/1, write/3]).
+-export([format_error/1]).
 
 -export_type([log/0, facts/0, ending/0, error/0]).
 
@@ -30,6 +31,11 @@
 %% A second of ten steps has 20 kB.
 -define(MOST, 1 bsl 30).
 -define(TRIES, 10_000).
+%% Sums of larger numbers might not fit into a float.
+-define(IS_COUNT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 63)).
+%% The files of a run and of its report
+-define(FILES, ["samples.jsonl", "run.json", "result.json", "page.html", "seconds.csv",
+                "steps.csv"]).
 
 %% @doc Returns the name, or the name with the least number that no file or directory has.
 -spec free(file:filename()) -> file:filename().
@@ -44,24 +50,36 @@ exists(Name) ->
         _ -> true
     end.
 
-%% @doc Begins a directory. The error is `exists' if it holds samples.
+%% @doc Checks that a directory may become that of a run. The error is `exists' if it holds a file
+%% with the name of a file of a run.
+-spec check(file:filename()) -> ok | {error, error()}.
+check(Dir) ->
+    case lists:any(fun(Name) -> exists(filename:join(Dir, Name)) end, ?FILES) of
+        true -> {error, {exists, Dir}};
+        false -> ok
+    end.
+
+%% @doc Begins a directory that {@link check/1} has checked.
 -spec create(file:filename(), whittle_json:json()) -> {ok, log()} | {error, error()}.
 create(Dir, Facts) ->
     File = samples(Dir),
     whittle_work:steps(
-      [fun(_) ->
-               case filelib:is_file(File) of
-                   true -> {error, {exists, Dir}};
-                   false -> ok
-               end
-       end,
-       fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
-       fun(_) -> write(Dir, "run.json", [whittle_json:encode(Facts), $\n]) end,
+      [fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
        fun(_) ->
                case file:open(File, [write, exclusive, raw, binary]) of
                    {ok, Device} ->
                        {ok, #{file => File, device => Device, size => atomics:new(1, [])}};
+                   {error, eexist} -> {error, {exists, Dir}};
                    {error, Reason} -> {error, {cannot_write, {File, Reason}}}
+               end
+       end,
+       fun(Log) ->
+               case write(Dir, "run.json", [whittle_json:encode(Facts), $\n]) of
+                   ok -> {ok, Log};
+                   {error, _} = Error ->
+                       ok = close(Log),
+                       ok = remove(Dir),
+                       Error
                end
        end]).
 
@@ -137,9 +155,9 @@ read(Dir) ->
 
 facts({ok, #{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Holds,
              <<"thresholds">> := Thresholds, <<"machine">> := Machine} = Facts})
-  when is_integer(Agents), Agents > 0, is_integer(Duration), Duration >= 0, is_boolean(Holds),
+  when ?IS_COUNT(Agents), Agents > 0, ?IS_COUNT(Duration), is_boolean(Holds),
        is_list(Thresholds), is_map(Machine) ->
-    case lists:all(fun is_binary/1, Thresholds) of
+    case lists:all(fun is_binary/1, [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds]) of
         true -> {ok, Facts};
         false -> error
     end;
@@ -177,9 +195,9 @@ ending(_) -> error.
 
 was_stopped(null) -> {ok, none};
 was_stopped(#{<<"reason">> := <<"asked">>, <<"after">> := After})
-  when is_integer(After), After >= 0 -> {ok, {asked, After}};
+  when ?IS_COUNT(After) -> {ok, {asked, After}};
 was_stopped(#{<<"reason">> := <<"kept">>, <<"text">> := Text, <<"after">> := After})
-  when is_binary(Text), is_integer(After), After >= 0 -> {ok, {{kept, Text}, After}};
+  when is_binary(Text), ?IS_COUNT(After) -> {ok, {{kept, Text}, After}};
 was_stopped(_) -> error.
 
 decoded(Bytes) ->
@@ -192,7 +210,8 @@ samples(Dir) -> filename:join(Dir, "samples.jsonl").
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
-    [Dir, " holds the results of a run: name another directory with -o"];
+    [Dir, " holds the results of a run, or files with their names: name another directory with "
+     "-o"];
 format_error({no_samples, Dir}) ->
     [Dir, " holds no results of a run: name a directory that `whittle load' wrote"];
 format_error({damaged, {File, Line}}) ->

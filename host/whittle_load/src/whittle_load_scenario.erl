@@ -229,7 +229,7 @@ seconds(Node) ->
 bytes(Node) -> unicode:characters_to_binary(text(Node)).
 
 token(Node) ->
-    case re:run(text(Node), "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", [{capture, none}]) of
+    case re:run(text(Node), "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", [unicode, {capture, none}]) of
         match -> list_to_binary(text(Node));
         nomatch -> fail(Node, "the name of a protocol has letters, digits and none of ( ) , / : "
                         "; < = > ? @ [ \\ ] { }")
@@ -446,7 +446,7 @@ class(Settings) ->
 threshold_of(Node) ->
     Text = text(Node),
     case re:run(Text, "^ *([a-z]+)([0-9.]*)(?: +([^ <>=]+))? *(=<|<=|>=|<|>) *(.*?) *$",
-                [{capture, all_but_first, list}]) of
+                [unicode, {capture, all_but_first, list}]) of
         {match, [Word, Digits, Step, Relation, Limit]} ->
             {Measure, Amount} = measure(Word, Digits, Limit, Node),
             #{text => Text, measure => Measure, relation => relation(Relation), limit => Amount,
@@ -494,7 +494,7 @@ limit_number(Text, Node) ->
     end.
 
 real(Text) ->
-    case re:run(Text, "^[0-9]{1,15}(\\.[0-9]{1,15})?$", [{capture, none}]) of
+    case re:run(Text, "^[0-9]{1,15}(\\.[0-9]{1,15})?$", [unicode, {capture, none}]) of
         match ->
             case lists:member($., Text) of
                 true -> {ok, list_to_float(Text)};

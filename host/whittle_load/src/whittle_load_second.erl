@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_second).
 
--export([new/0, is_empty/1, add/3, lost/2, server/2, without_delivery/1]).
+-export([new/0, is_empty/1, is_sample/1, add/3, lost/2, server/2, without_delivery/1]).
 -export([sums/2, distributions/2, distribution/2]).
 -export([to_json/1, from_json/1]).
 
@@ -37,6 +37,11 @@
 
 -define(LONGEST_KIND, 80).
 
+%% A number of nanoseconds, bytes or events. Sums of larger numbers might not fit into a float.
+-define(IS_COUNT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 63)).
+-define(IS_BUCKET(I, N), (is_integer(I) andalso I >= 0 andalso I =< 59 * 32
+                          andalso ?IS_COUNT(N) andalso N > 0)).
+
 %% @doc Makes a second without samples.
 -spec new() -> second().
 new() ->
@@ -46,6 +51,39 @@ new() ->
 %% @doc Tells whether a second has neither samples nor lost agents.
 -spec is_empty(second()) -> boolean().
 is_empty(#{agents := Agents, lost := Lost}) -> map_size(Agents) =:= 0 andalso Lost =:= [].
+
+%% @doc Tells whether a term is a sample. An agent on another machine may send anything.
+-spec is_sample(term()) -> boolean().
+is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
+                                          latencies := Latencies, late := Late},
+            arrivals := Arrivals, vm := #{cpu := _, memory := _, rss := _, queue := _} = Vm})
+  when ?IS_COUNT(Second), is_map(Events), is_map(Errors), is_map(Latencies), is_map(Arrivals) ->
+    map_size(Vm) =:= 4
+        andalso lists:all(fun is_count/1, maps:values(Vm) ++ maps:values(Events)
+                          ++ maps:values(Errors))
+        andalso maps:keys(Events) -- ?EVENTS =:= []
+        andalso lists:all(fun({Step, Kind}) -> is_binary(Step) andalso is_binary(Kind);
+                             (_) -> false
+                          end, maps:keys(Errors))
+        andalso lists:all(fun is_binary/1, maps:keys(Latencies))
+        andalso lists:all(fun is_distribution/1, maps:values(Latencies))
+        andalso (Late =:= none orelse is_distribution(Late))
+        andalso lists:all(fun({At, {Planned, Actual}}) ->
+                                  lists:all(fun is_count/1, [At, Planned, Actual]);
+                             (_) -> false
+                          end, maps:to_list(Arrivals));
+is_sample(_) -> false.
+
+is_count(N) -> ?IS_COUNT(N).
+
+is_distribution(#{count := Count, sum := Sum, zeros := Zeros, buckets := Buckets} = Map)
+  when map_size(Map) =:= 4, ?IS_COUNT(Count), ?IS_COUNT(abs(Sum)), ?IS_COUNT(Zeros) ->
+    is_ascending(Buckets, -1);
+is_distribution(_) -> false.
+
+is_ascending([{I, N} | Buckets], Before) when ?IS_BUCKET(I, N), I > Before ->
+    is_ascending(Buckets, I);
+is_ascending(Buckets, _) -> Buckets =:= [].
 
 %% @doc Adds the sample of an agent.
 -spec add(pos_integer(), whittle_load_agent:sample(), second()) -> second().
@@ -161,7 +199,7 @@ second(Json) ->
 vm(Json) ->
     Vm = maps:from_list([{Key, count(Key, Json)} || Key <- [cpu, memory, rss, queue]]),
     case value(held, Json) of
-        Held when is_integer(Held) -> Vm#{held => Held};
+        Held when ?IS_COUNT(abs(Held)) -> Vm#{held => Held};
         _ -> throw(wrong)
     end.
 
@@ -169,7 +207,7 @@ read(Json) ->
     #{count => count(count, Json), sum => count(sum, Json), zeros => count(zeros, Json),
       buckets => ascending([bucket(Each) || Each <- list(buckets, Json)])}.
 
-bucket([I, N]) when is_integer(I), I >= 0, I =< 59 * 32, is_integer(N), N > 0 -> {I, N};
+bucket([I, N]) when ?IS_BUCKET(I, N) -> {I, N};
 bucket(_) -> throw(wrong).
 
 ascending([{I, _} = First | [{J, _} | _] = Rest]) when I < J -> [First | ascending(Rest)];
@@ -200,5 +238,5 @@ name(Key, Json) ->
 
 count(Key, Json) -> whole(value(Key, Json)).
 
-whole(N) when is_integer(N), N >= 0 -> N;
+whole(N) when ?IS_COUNT(N) -> N;
 whole(_) -> throw(wrong).

@@ -13,7 +13,7 @@
 -spec time(string()) -> {ok, non_neg_integer()} | error.
 time(Text) ->
     case re:run(Text, "^ *([0-9]+(?:\\.[0-9]+)?) *(ns|us|ms|s|min|h) *$",
-                [{capture, all_but_first, list}]) of
+                [unicode, {capture, all_but_first, list}]) of
         {match, [Number, Unit]} when length(Number) < 20 ->
             {_, Ns} = lists:keyfind(Unit, 1, ?UNITS),
             case round(number(Number) * Ns) of

@@ -32,7 +32,8 @@ wrong_tables(_) ->
               "line 1 has two columns with the name `user': rename one"},
              {<<"\"a\n\",\"a\n\"\n1,2\n">>,
               "line 1 has two columns with the name `a\\x{A}': rename one"},
-             {<<"a,", 255, "\n1,2\n">>, "line 1 is not UTF-8: save the file in this encoding"},
+             {<<"a,", 255, "\n1,2\n">>, "line 1 is not UTF-8: store the file in UTF-8"},
+             {<<"na\xefve,b\n1,2\n">>, "line 1 is not UTF-8: store the file in UTF-8"},
              {<<"a\n\"x\n">>, "line 2 has a quote that does not end, or text behind one"},
              {<<"a\n\"x\"y\n">>, "line 2 has a quote that does not end, or text behind one"}]].
 

@@ -5,14 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([as_written/1, hostile/1, noise/1, cut/1, damaged/1, exists/1, free/1, full_disk/1]).
+-export([as_written/1, hostile/1, samples/1, noise/1, cut/1, damaged/1, exists/1,
+         free/1, full_disk/1]).
 -export([report/1,
          killed/1, warnings/1, all_failed/1, wrong_sources/1, texts_of_others/1, comparison/1,
          long/1, messages/1]).
 
 all() ->
-    [as_written, hostile, noise, cut, damaged, exists, free, full_disk, report, killed, warnings,
-     all_failed, wrong_sources, texts_of_others, comparison, long, messages].
+    [as_written, hostile, samples, noise, cut, damaged, exists, free, full_disk, report, killed,
+     warnings, all_failed, wrong_sources, texts_of_others, comparison, long, messages].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -23,6 +24,35 @@ as_written(_) ->
     ?assert(proper:quickcheck(
               ?FORALL(Second, second(), {ok, Second} =:= read(whittle_load_second:to_json(Second))),
               [{numtests, 200}, {to_file, user}])).
+
+%% A sample of an agent is one, and no longer with another kind of value at any place.
+samples(_) ->
+    ?assert(proper:quickcheck(
+              ?FORALL({Sample, Path, Bad}, {agent_sample(), list(nat()), bad()},
+                      whittle_load_second:is_sample(Sample)
+                      andalso is_map(whittle_load_second:add(1, Sample, whittle_load_second:new()))
+                      andalso case whittle_load_second:is_sample(spoilt(Path, Bad, Sample)) of
+                                  true -> is_map(whittle_load_second:add(
+                                                   1, spoilt(Path, Bad, Sample),
+                                                   whittle_load_second:new()));
+                                  false -> true
+                              end),
+              [{numtests, 500}, {to_file, user}])),
+    [?assertNot(whittle_load_second:is_sample(Bad)) || Bad <- [foo, #{}, [], {sample, 1}]].
+
+agent_sample() ->
+    ?LET({#{second := N, events := Events, errors := Errors, latencies := Latencies, late := Late,
+            arrivals := Arrivals}, Vm}, {second(), vm()},
+         #{second => N, arrivals => Arrivals, vm => maps:remove(held, Vm),
+           counts => #{events => Events, errors => Errors, latencies => Latencies, late => Late}}).
+
+bad() -> oneof([foo, -1, 1.5, [], [a | b], #{}, {1, 2}, 1 bsl 70, <<255>>, none]).
+
+%% Replaces a value below a path of numbers of keys.
+spoilt([At | Path], Bad, Map) when map_size(Map) > 0 ->
+    Key = lists:nth(At rem map_size(Map) + 1, lists:sort(maps:keys(Map))),
+    Map#{Key => spoilt(Path, Bad, maps:get(Key, Map))};
+spoilt(_, Bad, _) -> Bad.
 
 %% Each change of a value to another kind is noticed.
 hostile(_) ->
@@ -83,6 +113,13 @@ exists(Config) ->
     Dir = dir(Config),
     ok = write(Dir, [sample(0)], ended),
     ?assertEqual({error, {exists, Dir}}, whittle_load_samples:create(Dir, facts())),
+    ?assertEqual({error, {exists, Dir}}, whittle_load_samples:check(Dir)),
+    %% A file of the user's own stays.
+    Own = filename:join(Dir, "own"),
+    ok = filelib:ensure_path(Own),
+    ?assertEqual(ok, whittle_load_samples:check(Own)),
+    ok = file:write_file(filename:join(Own, "page.html"), "mine"),
+    ?assertEqual({error, {exists, Own}}, whittle_load_samples:check(Own)),
     Below = filename:join([Dir, "run.json", "x"]),
     ?assertMatch({error, {cannot_write, {Below, _}}}, whittle_load_samples:create(Below, facts())).
 

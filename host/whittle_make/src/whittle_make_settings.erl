@@ -28,7 +28,7 @@ read(File) ->
     end.
 
 checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})
-  when is_list(Flags), is_list(Environment) ->
+  when length(Flags) >= 0, length(Environment) >= 0 ->        % proper lists
     Wrong = [Flag || Flag <- Flags, not is_flag(Flag)]
         ++ [Pair || Pair <- Environment, not is_variable(Pair)],
     case Wrong of
@@ -89,8 +89,8 @@ is_flag(Word) -> is_word(Word) andalso hd(Word) =/= $-.
 
 %% A word of vm.args ends at a blank, and `#' begins a comment.
 is_word(Word) ->
-    is_list(Word) andalso Word =/= []
-        andalso lists:all(fun(Char) -> is_integer(Char) andalso Char > $\s andalso Char < 127
+    io_lib:char_list(Word) andalso Word =/= []
+        andalso lists:all(fun(Char) -> Char > $\s andalso Char < 127
                                            andalso not lists:member(Char, "#'\"\\$")
                           end, Word).
 

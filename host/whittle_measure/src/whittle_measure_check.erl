@@ -114,6 +114,8 @@ programs(Programs, _) ->
                                 {otp_source, none, fun otp_source/2},
                                 {command, none, fun command/2}, {arguments, [], fun texts/2},
                                 {ready, none, fun pattern/2}, {workload, none, fun text/2},
+                                {wrapper, none, fun command/2},
+                                {environment, none, fun environment/2},
                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
                                 {request, #{}, fun request/2}]),
                     case {[input, command, otp_source] -- maps:keys(Checked), Checked} of

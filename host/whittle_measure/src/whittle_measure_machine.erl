@@ -5,7 +5,7 @@
 %% work that this VM runs before each sample shows how fast the machine is at that moment.
 -module(whittle_measure_machine).
 
--export([look/0, between/3, pace/0, facts/0]).
+-export([look/0, between/2, pace/0, facts/0]).
 
 -export_type([look/0, load/0]).
 
@@ -14,10 +14,13 @@
 %% Milliseconds in a tick of /proc/stat: USER_HZ is 100 on all of Linux's processors.
 -define(TICK, 10).
 
+-define(PACES, 11).
+
 %% The load between two looks.
 -type load() ::
         #{busy := float(),                      % share of all CPUs that worked, of 1
-          others := float(),                    % share of all CPUs that other programs used
+          %% Share of all CPUs that others used than this VM and the programs that it started.
+          others := float(),
           steal := float(),                     % share that the hypervisor took, of 1
           cpu_wait => float(),                  % share of the time in which a task waited for a
           io_wait => float(),                   % CPU, for a disk, for memory (PSI, some)
@@ -29,21 +32,21 @@
 -spec look() -> look().
 look() ->
     maps:from_list(
-      [{at, erlang:monotonic_time(microsecond)}, {own, element(1, erlang:statistics(runtime))}]
-      ++ times() ++ pressure() ++ faults()
-      ++ frequency()).
+      [{at, erlang:monotonic_time(microsecond)},
+       {own, element(1, erlang:statistics(runtime)) + whittle_measure_process:ended()}]
+      ++ times() ++ pressure() ++ faults() ++ frequency()).
 
-%% @doc Returns the load between two looks. `Cpu' is the CPU time of the watched program in
-%% milliseconds.
--spec between(look(), look(), number()) -> load().
-between(#{at := Start} = One, #{at := End} = Other, Cpu) ->
+%% @doc Returns the load between two looks. The programs that this VM starts after the first look
+%% must have ended before the second one.
+-spec between(look(), look()) -> load().
+between(#{at := Start} = One, #{at := End} = Other) ->
     Grown = fun(Key) -> maps:get(Key, Other, 0) - maps:get(Key, One, 0) end,
     All = max(1, Grown(all)),
     Busy = All - Grown(idle) - Grown(steal),
     Elapsed = max(1, End - Start),
     maps:merge(
       #{busy => rounded(Busy / All),
-        others => rounded(max(0, Busy - (Cpu + Grown(own)) / ?TICK) / All),
+        others => rounded(max(0, Busy - Grown(own) / ?TICK) / All),
         steal => rounded(Grown(steal) / All)},
       maps:from_list(
         [{Key, rounded(Grown(Key) / Elapsed)}
@@ -53,12 +56,20 @@ between(#{at := Start} = One, #{at := End} = Other, Cpu) ->
 
 rounded(Share) -> round(Share * 10_000) / 10_000.
 
-%% @doc Runs a fixed piece of work (about 5 ms) and returns its time in microseconds.
+%% @doc Runs a fixed piece of work of about 2 ms several times, and returns the median of the times
+%% in microseconds. A single time depends on the processor's caches and on its sleep before.
 -spec pace() -> pos_integer().
 pace() ->
+    Times = lists:sort([timed() || _ <- lists:seq(1, ?PACES)]),
+    max(1, lists:nth((?PACES + 1) div 2, Times)).
+
+timed() ->
     Start = erlang:monotonic_time(microsecond),
-    _ = lists:foldl(fun(N, Hash) -> erlang:phash2({N, Hash}) end, 0, lists:seq(1, 50_000)),
-    max(1, erlang:monotonic_time(microsecond) - Start).
+    _ = hashed(50_000, 0),
+    erlang:monotonic_time(microsecond) - Start.
+
+hashed(0, Hash) -> Hash;
+hashed(N, Hash) -> hashed(N - 1, erlang:phash2({N, Hash})).
 
 %% @doc Describes the machine, for the foot of a page.
 -spec facts() -> #{cpu := binary(), cpus := pos_integer(), memory := non_neg_integer(),

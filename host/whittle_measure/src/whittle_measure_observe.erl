@@ -18,6 +18,7 @@
                       workload => string(),       % a command of sh that runs when the program is
                                                   % ready; the run ends with it. $WHITTLE_PID is
                                                   % the program's process number
+                      variables => [{string(), string()}], % of the workload, beside that one
                       last => fun((whittle_program:started()) -> map())}. % looks at the program
                                                   % before it is ended; adds to the outcome
 
@@ -87,7 +88,7 @@ run(#{program := Program, arguments := Arguments, environment := Environment} = 
                       patience => Patience,
                       binaries => erlang:memory(binary),
                       duration => 1000 * Duration, next => Start, output => {0, []}, line => <<>>,
-                      given => maps:with([workload, last], Settings),
+                      given => maps:with([workload, variables, last], Settings),
                       outcome => maps:merge(#{memory => []}, maps:with([out], Subject))},
             watch(State);
         {error, {status, Status, Output}} ->
@@ -143,8 +144,8 @@ next(Started, Wait, #{workload := {Pid, _}}) ->
     end;
 next(Started, Wait, _) -> whittle_program:next(Started, Wait).
 
-worked({0, Microseconds, _}, #{outcome := Outcome} = State) ->
-    over(State#{outcome := Outcome#{workload => Microseconds}});
+worked({0, Microseconds, Output}, #{outcome := Outcome} = State) ->
+    over(State#{outcome := Outcome#{workload => Microseconds, reported => Output}});
 worked({Status, _, Output}, #{started := Started}) ->
     ok = whittle_program:stop(Started),
     {error, {workload_failed, Status, Output}}.
@@ -180,19 +181,20 @@ ready(At, #{started := Started, duration := Duration, given := Given} = State) -
     Ready = read_memory(At, State#{deadline := At + Duration, ready_at => At,
                                    before => whittle_measure_process:work(Pid)}),
     case Given of
-        #{workload := Command} -> Ready#{workload => workload(Command, Pid)};
+        #{workload := Command} ->
+            Ready#{workload => workload(Command, Pid, maps:get(variables, Given, []))};
         _ -> Ready
     end.
 
 %% The workload runs in a process of its own. If that process is killed, the workload ends too.
-workload(Command, Pid) ->
+workload(Command, Pid, Variables) ->
     Self = self(),
     spawn_monitor(
       fun() ->
               Start = now_us(),
               {ok, Started} = whittle_program:start(
                                 "/bin/sh", ["-c", Command],
-                                #{env => [{"WHITTLE_PID", integer_to_list(Pid)}],
+                                #{env => [{"WHITTLE_PID", integer_to_list(Pid)} | Variables],
                                   of_user => true}),
               {Status, Output} = to_the_end(Started, {0, []}),
               Self ! {self(), {Status, now_us() - Start, Output}}
@@ -243,8 +245,9 @@ ended(0, At, #{start := Start, outcome := Outcome} = State) ->
     case State of
         #{workload := {Pid, _}} ->
             %% The last act of a workload may be to end the program.
-            receive {Pid, {0, Microseconds, _}} ->
-                    Ended = Outcome#{ended => At - Start, workload => Microseconds},
+            receive {Pid, {0, Microseconds, Output}} ->
+                    Ended = Outcome#{ended => At - Start, workload => Microseconds,
+                                     reported => Output},
                     {ok, finished(State#{outcome := Ended})}
             after ?LAST_ACT_MS ->
                     ok = stop_workload(State),

@@ -2,7 +2,7 @@
 %% from /proc.
 -module(whittle_measure_process).
 
--export([tree/1, largest/1, memory/1, peak/1, work/1]).
+-export([tree/1, largest/1, memory/1, peak/1, work/1, ended/0]).
 
 -export_type([memory/0, work/0]).
 
@@ -18,6 +18,13 @@
 -type work() ::
         #{cpu := float(),                       % milliseconds in user and kernel mode
           wakeups := non_neg_integer()}.        % voluntary context switches
+
+%% Milliseconds in a tick: USER_HZ is 100 on all of Linux's processors.
+-define(TICK, 10).
+
+%% The places of `cutime' and `cstime' behind the name in `stat'
+-define(CHILDREN_USER, 14).
+-define(CHILDREN_SYSTEM, 15).
 
 %% @doc Lists a process and all its descendants.
 -spec tree(pos_integer()) -> [pos_integer()].
@@ -82,6 +89,25 @@ work(Pid) ->
     #{cpu => lists:sum([cpu(read(Task, "schedstat")) || Task <- Tasks]) / 1.0e6,
       wakeups => lists:sum([field("voluntary_ctxt_switches", read(Task, "status"))
                             || Task <- Tasks])}.
+
+%% @doc Returns the CPU time in milliseconds of all programs that this VM has started and that have
+%% ended, with their descendants. The VM's own child starts them, and the kernel adds their times to
+%% those of this child (`cutime' and `cstime' of proc(5), in ticks).
+-spec ended() -> non_neg_integer().
+ended() ->
+    Pid = list_to_integer(os:getpid()),
+    lists:sum([of_children(Child) || Task <- tasks(Pid), Child <- numbers(read(Task, "children"))]).
+
+%% The name of the program, in parentheses, may contain spaces and parentheses.
+of_children(Pid) ->
+    Text = read(["/proc/", integer_to_list(Pid)], "stat"),
+    case binary:split(lists:last(binary:split(Text, <<")">>, [global])), <<" ">>,
+                      [global, trim_all]) of
+        Fields when length(Fields) > ?CHILDREN_SYSTEM ->
+            ?TICK * (binary_to_integer(lists:nth(?CHILDREN_USER, Fields))
+                     + binary_to_integer(lists:nth(?CHILDREN_SYSTEM, Fields)));
+        _ -> 0
+    end.
 
 %% The first number of `schedstat' is the time on a CPU in nanoseconds.
 cpu(Text) ->

@@ -14,9 +14,10 @@
           kind := atom(),
           title => unicode:chardata(),
           programs => [atom()],                   % default: all that have what it measures
-          unit => unit(),                         % of `printed' and `command'
-          better => less | more,                  % of `printed' and `command'; default: less
-          pattern => string(),                    % of `printed': its first group is the number
+          unit => unit(),                         % of `printed', `reported' and `command'
+          better => less | more,                  % likewise; default: less
+          pattern => string(),                    % of `printed' and `reported': its first group
+                                                  % is the number
           line => atom(),                         % of `account': a group of lines
           allocator => atom(),                    % of `allocator'
           part => whittle_measure_account:part(), % of `allocator'; default: carriers
@@ -36,6 +37,7 @@
           memory => [{non_neg_integer(), whittle_measure_process:memory()}],
           peak => non_neg_integer(),              % the most resident bytes that the kernel saw
           workload => non_neg_integer(),          % microseconds that the workload took
+          reported => binary(),                   % the end of the workload's output
           work => whittle_measure_process:work(), % between ready and the end
           cpu => float(),                         % milliseconds until the last reading
           watched => pos_integer(),               % milliseconds between ready and the end
@@ -86,6 +88,7 @@ kinds() ->
      {cpu_per_minute, milliseconds, less, "the CPU time in each minute after ready"},
      {wakeups_per_minute, count, less, "the voluntary context switches in each minute after ready"},
      {printed, given, less, "a number that the program prints; `pattern' finds it"},
+     {reported, given, less, "a number that the workload prints; `pattern' finds it"},
      {command, given, less, "a number that a command prints; it gets the output's path in $OUT"}].
 
 %% @doc Checks a response of a study. The error is one line.
@@ -113,7 +116,7 @@ check(Other) ->
     {error, io_lib:format("~tP is not a response: write a kind, or a map with the key kind",
                           [Other, 8])}.
 
-options(printed) -> [pattern, unit, better];
+options(Kind) when Kind =:= printed; Kind =:= reported -> [pattern, unit, better];
 options(command) -> [command, unit, better];
 options(account) -> [line];
 options(allocator) -> [allocator, part];
@@ -121,7 +124,7 @@ options(_) -> [].
 
 required(account) -> [line];
 required(allocator) -> [allocator];
-required(printed) -> [pattern, unit];
+required(Kind) when Kind =:= printed; Kind =:= reported -> [pattern, unit];
 required(command) -> [command, unit];
 required(_) -> [].
 
@@ -270,12 +273,24 @@ value(#{kind := Kind}, #{pauses := none}) when ?IS_PAUSE(Kind) ->
     {error, "the VM loaded no counter of garbage collections: use a VM that loads it "
      "(docs/measure.md of Whittle's source), or remove the response"};
 value(#{kind := printed, pattern := Pattern}, #{output := Output}) ->
-    case re:run(Output, Pattern, [unicode, {capture, all_but_first, binary}]) of
-        {match, [Text | _]} -> number(Text);
-        nomatch -> {error, "the program did not print the number that the pattern describes"}
-    end;
+    found_in("program", Pattern, Output);
+value(#{kind := reported, pattern := Pattern}, #{reported := Output}) ->
+    found_in("workload", Pattern, Output);
+value(#{kind := reported}, _) -> {error, missing(workload)};
 value(#{kind := command, command := [Program | Arguments]}, Outcome) ->
     command(Program, Arguments, Outcome).
+
+found_in(Who, Pattern, Output) ->
+    Captured = {capture, all_but_first, binary},
+    %% Bytes that are no UTF-8 may stand beside the number.
+    Found = try re:run(Output, Pattern, [unicode, Captured])
+            catch error:badarg ->
+                    re:run(Output, unicode:characters_to_binary(Pattern), [Captured])
+            end,
+    case Found of
+        {match, [Text | _]} -> number(Text);
+        nomatch -> {error, ["the ", Who, " did not print the number that the pattern describes"]}
+    end.
 
 of_account(Take, #{account := {ok, Account}}) ->
     case Take(Account) of

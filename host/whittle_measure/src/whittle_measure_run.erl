@@ -227,7 +227,7 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
     Before = whittle_measure_machine:look(),
     Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study,
                       Context),
-    Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(), cpu(Outcome)),
+    Load = whittle_measure_machine:between(Before, whittle_measure_machine:look()),
     Common = #{block => Block, position => Position, cell => key(Cell),
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
     case Outcome of
@@ -264,19 +264,18 @@ taken(#{program := Program} = Cell, Seen, #{responses := Responses}, #{dir := Di
 
 static(Made) -> maps:with([out, size, vm, library], Made).
 
-cpu({ok, #{cpu := Milliseconds}}) -> Milliseconds;
-cpu(_) -> 0.
-
 %% Runs the program only if one of its responses needs it. Responses of other programs change
 %% nothing about the run.
-outcome(#{program := Program} = Cell, Made, #{responses := All, duration := Duration},
-        #{dir := Dir}) ->
+outcome(#{program := Program} = Cell, Made,
+        #{responses := All, duration := Duration, base := Base}, #{dir := Dir}) ->
     Responses = [Each || Each <- All, whittle_measure_response:applies(Each, Program)],
     Static = static(Made),
     case [run || Response <- Responses, whittle_measure_response:needs(Response) =:= run] of
         [] -> {ok, Static};
         _ ->
-            Settings = settings(Program, Duration),
+            Settings = (settings(Program, Duration))
+                #{variables => [{"WHITTLE_BASE", filename:absname(Base)}
+                                | whittle_measure_subject:environment(Cell)]},
             {Subject, Set} = whittle_measure_instruments:attach(
                                Responses, whittle_measure_subject:subject(Cell, Made), Settings,
                                Dir),

@@ -37,6 +37,9 @@
           otp_source => whittle_measure_source:spec(), % modules of OTP's source, likewise
           arguments => [string()],                % of the program that is built; default: none
           workload => string(),                   % a command of sh; the run ends with it
+          environment => [{string(), string()}],  % also of its workload
+          wrapper => [string(), ...],             % a command that runs the program: its last words
+                                                  % are the program and its arguments
           ready => string(),                      % a regular expression for the line that says
                                                   % that the program is ready; default: any line
           library => [atom(), ...],               % measure these applications of the input as

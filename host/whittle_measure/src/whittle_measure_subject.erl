@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, check/2, records/1, prepare/5, subject/2]).
+-export([builds/1, build/1, check/2, records/1, prepare/5, subject/2, environment/1]).
 
 -export_type([build/0, prepared/0, shared/0, reason/0]).
 
@@ -18,6 +18,7 @@
                    recording => file:filename()}. % for a build that needs one (records/1)
 
 -type prepared() :: #{program := file:filename(), arguments := [string()],
+                      wrapper => [string(), ...],
                       out => file:filename(), size => pos_integer(),
                       vm => {file:filename(), file:filename()}, library => pos_integer(),
                       sha256 => binary()}.
@@ -67,14 +68,21 @@ merged(New, Old) ->
 
 %% @doc Finds the mistakes of a build that would stop it, without building anything.
 -spec check(build(), file:filename()) -> ok | {error, reason()}.
-check(#{program := #{command := [Name | _]}}, Base) ->
+check(#{program := Program} = Build, Base) ->
+    steps([fun(_) -> on_path(maps:get(wrapper, Program, []), Base) end,
+           fun(_) -> check_program(Build, Base) end]).
+
+on_path([], _) -> ok;
+on_path([Name | _], Base) ->
     case os:find_executable(in_base(Name, Base)) of
         false -> {error, {no_program, Name}};
         _ -> ok
-    end;
-check(#{program := #{otp_source := _}} = Build, _) ->
+    end.
+
+check_program(#{program := #{command := Command}}, Base) -> on_path(Command, Base);
+check_program(#{program := #{otp_source := _}} = Build, _) ->
     whittle_measure_source:check(Build);
-check(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
+check_program(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
     try whittle_make:check(placed(without_recording(Request), Input, Base)) of
         ok -> ok;
         {error, Reason} -> {error, {make, Reason}}
@@ -129,9 +137,13 @@ prepare(#{runner := library} = Build, Base, Dir, Tell, Shared) ->
            end]);
 prepare(Build, Base, Dir, Tell, _) ->
     case prepare(Build, Base, Dir, Tell) of
-        {ok, Prepared} -> {ok, {Prepared, none}};
+        {ok, Prepared} -> {ok, {wrapped(Build, Base, Prepared), none}};
         {error, _} = Error -> Error
     end.
+
+wrapped(#{program := #{wrapper := [Name | Words]}}, Base, Prepared) ->
+    Prepared#{wrapper => [in_base(Name, Base) | Words]};
+wrapped(_, _, Prepared) -> Prepared.
 
 files(#{program := #{input := Input, library := Names}} = Build, Base, Tell, Shared) ->
     Request = whittle_measure_library:request(maps:with([request, form], Build)),
@@ -248,12 +260,25 @@ after_extra(Arguments) -> ["-extra" | Arguments].
 %% it would belong to the program.
 -spec subject(whittle_measure_study:cell(), prepared()) ->
           whittle_measure_observe:subject().
-subject(#{levels := Levels}, Prepared) ->
+subject(#{levels := Levels} = Cell, Prepared) ->
     Sorted = [Level || {_, Level} <- lists:sort(maps:to_list(Levels))],
     Flags = lists:append([Flags || #{flags := Flags} <- Sorted]),
-    Environment = lists:append([Set || #{environment := Set} <- Sorted])
+    Environment = environment(Cell)
         ++ [{variable(Prepared), lists:flatten(lists:join($\s, Flags))} || Flags =/= []],
-    maps:merge(maps:with([program, arguments, out], Prepared), #{environment => Environment}).
+    maps:merge(command(maps:with([program, arguments, wrapper, out], Prepared)),
+               #{environment => Environment}).
+
+command(#{wrapper := [Wrapper | Words], program := Program, arguments := Arguments} = Command) ->
+    (maps:remove(wrapper, Command))#{program := os:find_executable(Wrapper),
+                                     arguments := Words ++ [Program | Arguments]};
+command(Command) -> Command.
+
+%% @doc Returns the variables that the program of a cell and its levels set. A level has the last
+%% word.
+-spec environment(whittle_measure_study:cell()) -> [{string(), string()}].
+environment(#{program := Program, levels := Levels}) ->
+    maps:get(environment, Program, [])
+        ++ lists:append([Set || {_, #{environment := Set}} <- lists:sort(maps:to_list(Levels))]).
 
 variable(#{arguments := Arguments}) ->
     case lists:member("-extra", Arguments) of

@@ -5,14 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1, exists/1,
-         checked_before_builds/1, failing/1, all_fail/1, recording_whole/1, no_program/1,
-         bad_studies/1, shipped/1, compared/1, page/1, titles/1, references/1, full_disk/1,
-         every_error_is_one_line/1]).
+-export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1,
+         exists/1, checked_before_builds/1, failing/1, all_fail/1, recording_whole/1,
+         no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1, compared/1, page/1,
+         titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, all_fail, recording_whole, no_program, bad_studies, shipped,
+     checked_before_builds, failing, all_fail, recording_whole, no_program, wrapped, reported,
+     bad_studies, shipped,
      compared, page, titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
@@ -229,6 +230,36 @@ no_program(Config) ->
                  measure(#{programs => [Program]}, Config)),
     ?assertNot(filelib:is_file(filename:join(in("out", Config), "samples.jsonl"))).
 
+%% The wrapper gets the program and its arguments as its last words. Its path begins at the study. A
+%% variable of a level replaces one of the program.
+wrapped(Config) ->
+    Wrapper = in("around", Config),
+    ok = file:write_file(Wrapper, "#!/bin/sh\nWHICH=$1; export WHICH; shift; exec \"$@\"\n"),
+    ok = file:change_mode(Wrapper, 8#755),
+    Program = (program("echo $((WHICH * SIZE + MORE))"))
+        #{wrapper => ["./around", "100"], environment => [{"MORE", "5"}, {"SIZE", "9"}]},
+    {ok, Dir} = measure(#{programs => [Program]}, Config),
+    {ok, #{results := [#{rows := Rows}]}} = whittle_measure:results(Dir),
+    ?assertEqual([105.0, 205.0, 305.0], [Median || #{median := Median} <- Rows]),
+    ?assertMatch({error, {no_program, "./nothing"}},
+                 measure(#{programs => [Program#{wrapper => ["./nothing"]}]}, "none", Config)).
+
+%% A number that the workload prints. The workload has the variables of the levels too, and the
+%% directory at which the paths of the study begin. Other bytes may stand beside the number.
+reported(Config) ->
+    Program = (program("echo ready; exec tail -f /dev/null"))
+        #{workload => "cd \"$WHITTLE_BASE\" && test -f made.study && printf 'size \\377\n' && "
+          "echo \"size $((SIZE * 2))\""},
+    Response = #{name => size, kind => reported, pattern => "(?m)^size (\\d+)$", unit => "items"},
+    {ok, Dir} = measure(#{programs => [Program], responses => [Response]}, Config),
+    {ok, #{results := [#{rows := Rows}]}} = whittle_measure:results(Dir),
+    ?assertEqual([2.0, 4.0, 6.0], [Median || #{median := Median} <- Rows]),
+    {ok, Other} = measure(#{programs => [Program, (program("echo one; echo two"))#{name => q}],
+                            responses => [Response]}, "other", Config),
+    {ok, #{samples := Samples}} = whittle_measure:results(Other),
+    ?assertEqual([<<"the run had no workload">>],
+                 lists:usort([Line || #{<<"failed">> := #{<<"size">> := Line}} <- Samples])).
+
 %% One line names the file, the place and the mistake.
 bad_studies(Config) ->
     [begin
@@ -248,6 +279,12 @@ bad_studies(Config) ->
                  {bad("name => \"x\", command => [\"true\"]", "size"), "is not an atom"},
                  {bad("name => p", "size"), "needs either an input, a command or an otp_source"},
                  {bad("name => p, command => []", "size"), "the command is empty"},
+                 {bad("name => p, command => [\"true\"], wrapper => []", "run_time"),
+                  "the command is empty"},
+                 {bad("name => p, command => [\"true\"], environment => [x]", "run_time"),
+                  "x is not {Name, Value}"},
+                 {bad("name => p, command => [\"true\"]", "#{kind => reported}"),
+                  "the key pattern is missing"},
                  {bad("name => p, command => [\"true\"], ready => \"(\"", "size"),
                   "regular expression"},
                  {bad("name => p, command => [\"true\"]", "sise"), "there is no response sise"},

@@ -6,12 +6,12 @@
 -export([all/0]).
 -export([ends_by_itself/1, is_ended/1, ready_line/1, never_ready/1, fails/1, not_started/1,
          memory_of_children/1, work_is_counted/1, environment/1, workload/1,
-         workload_fails/1, last_look/1, largest_memory/1, flood/1,
+         workload_fails/1, workload_reports/1, last_look/1, largest_memory/1, flood/1,
          short_pieces/1]).
 
 all() -> [ends_by_itself, is_ended, ready_line, never_ready, fails, not_started,
           memory_of_children, work_is_counted, environment, workload,
-          workload_fails, last_look, largest_memory, flood, short_pieces].
+          workload_fails, workload_reports, last_look, largest_memory, flood, short_pieces].
 
 ends_by_itself(_) ->
     {ok, #{first_line := First, ready := Ready, ended := Ended, output := Output}} =
@@ -134,6 +134,17 @@ workload_fails(_) ->
     ?assertMatch({ok, #{workload := _}},
                  run("trap 'exit 0' TERM; echo ready; tail -f /dev/null & wait",
                      #{workload => "kill $WHITTLE_PID"})).
+
+%% Its variables reach the workload and not the program, and its output comes back.
+workload_reports(_) ->
+    {ok, #{reported := Reported, output := Output}} =
+        run("echo ready ${GIVEN-nothing}; exec tail -f /dev/null",
+            #{workload => "echo given $GIVEN", variables => [{"GIVEN", "7"}]}),
+    ?assertEqual({<<"given 7\n">>, <<"ready nothing\n">>}, {Reported, Output}),
+    %% Also if it ends the program.
+    ?assertMatch({ok, #{reported := <<"last\n">>}},
+                 run("trap 'exit 0' TERM; echo ready; tail -f /dev/null & wait",
+                     #{workload => "kill $WHITTLE_PID; echo last"})).
 
 %% The look at the end adds to the outcome while the program still runs.
 last_look(_) ->

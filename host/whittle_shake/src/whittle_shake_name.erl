@@ -26,7 +26,7 @@ tokens(_) -> error.
 %% `Foo.Bar.baz/1', `Foo.Bar', `Elixir.Foo.Bar:baz/1'
 elixir(Text) ->
     Expression = "^(?:Elixir\\.)?([A-Z]\\w*(?:\\.[A-Z]\\w*)*)(?:[.:]([a-z_]\\w*[?!]?)(/\\d+)?)?$",
-    case re:run(Text, Expression, [{capture, all_but_first, list}]) of
+    case re:run(Text, Expression, [unicode, {capture, all_but_first, list}]) of
         {match, [M]} -> "'Elixir." ++ M ++ "'";
         {match, [M, F | Arity]} -> lists:append(["'Elixir.", M, "':'", F, "'" | Arity]);
         nomatch -> "-"

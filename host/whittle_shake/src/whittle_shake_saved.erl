@@ -65,11 +65,47 @@ to_binary(Output, Saved) ->
 from_binary(Output, Bytes) ->
     Hash = crypto:hash(sha256, Output),
     case whittle_bounded:term(Bytes, ?MAX_PLAN) of
-        {ok, {whittle_plan, ?VERSION, Hash, Saved}} -> {ok, Saved};
+        {ok, {whittle_plan, ?VERSION, Hash, Saved}} ->
+            case is_saved(Saved) of
+                true -> {ok, Saved};
+                false -> {error, no_plan}
+            end;
         {ok, {whittle_plan, ?VERSION, _, _}} -> {error, plan_of_another};
         {ok, {whittle_plan, Version, _, _}} -> {error, {plan_version, Version}};
         _ -> {error, no_plan}
     end.
+
+%% Somebody may have written another term into the file. The deeper terms are only printed.
+is_saved(#{reached := #{live := Live, modules := Modules, on := On, blocked := Blocked,
+                        refused := Refused, prices := Prices, program := Program},
+           missing := Missing, homes := Homes, unseen := Unseen, whole := Whole, sizes := Sizes}) ->
+    lists:all(fun is_map/1, [Live, Modules, On, Blocked, Prices, Program, Homes, Unseen, Whole,
+                             Sizes])
+        andalso is_list(Refused) andalso (Missing =:= load orelse Missing =:= crash)
+        andalso lists:all(fun is_mfa/1, maps:keys(Sizes) ++ maps:keys(Live) ++ maps:keys(Unseen))
+        andalso lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, maps:values(Sizes))
+        andalso lists:all(fun is_reason/1, maps:values(Live))
+        andalso lists:all(fun is_atom/1, maps:values(Homes))
+        andalso lists:all(fun is_edges/1, maps:values(Blocked));
+is_saved(_) -> false.
+
+is_edges([{Mfa, Reason} | Edges]) -> is_mfa(Mfa) andalso is_reason(Reason) andalso is_edges(Edges);
+is_edges(Edges) -> Edges =:= [].
+
+is_mfa({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A) andalso A >= 0;
+is_mfa(_) -> false.
+
+is_reason({called, From}) -> is_origin(From);
+is_reason({applied, By, From}) -> is_mfa(By) andalso is_origin(From);
+is_reason({named, Module, Function}) -> is_origin(Module) andalso is_origin(Function);
+is_reason({whole, Mfa}) -> is_mfa(Mfa);
+is_reason(_) -> false.
+
+is_origin({root, Text}) ->
+    try is_binary(unicode:characters_to_binary(Text))
+    catch error:badarg -> false
+    end;
+is_origin(Mfa) -> is_mfa(Mfa).
 
 %% @doc Tests whether these bytes are a plan, of any output and version.
 -spec is_plan(binary()) -> boolean().

@@ -90,7 +90,7 @@ again(Erl, Modules) ->
               File = fun(Name, N) -> filename:join(Tmp, Name ++ integer_to_list(N)) end,
               _ = [write(File("in", N), Bytes) || {N, {_, Bytes}} <- numbered(Modules)],
               case run(Erl, ["-noshell", "-noinput", "-boot", "no_dot_erlang",
-                             "-eval", again_expression(), "-extra", Tmp], ".", []) of
+                             "-eval", again_expression(), "-extra", Tmp], Tmp, []) of
                   {0, _} ->
                       {ok, maps:from_list([{Module, Bytes}
                                            || {N, {Module, _}} <- numbered(Modules),

@@ -217,7 +217,7 @@ is_option({libs, Libs}) ->
     all(fun(Lib) -> lists:member(Lib, ?LIBS) end, Libs);
 is_option({archive, Path}) ->
     %% A wildcard could match more than the name of the target.
-    is_below(Path) andalso re:run(Path, "[*?{\\[\\\\]", [{capture, none}]) =:= nomatch;
+    is_below(Path) andalso re:run(Path, "[*?{\\[\\\\]", [unicode, {capture, none}]) =:= nomatch;
 is_option({module, Module}) -> is_atom(Module);
 is_option(_) -> false.
 

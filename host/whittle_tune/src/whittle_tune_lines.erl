@@ -131,16 +131,17 @@ decode(#{all := Of, parts := Parts}) ->
 
 %% 131 and 80 begin a compressed term (Erlang's external term format); then comes its size.
 term(<<131, 80, Size:32, _/binary>> = Bytes) when Size =< ?MOST_BYTES ->
-    try binary_to_term(Bytes, [safe]) of
-        {whittle_console, 1, Word, Program, Smaps, Threads, [_, _, _] = Texts}
-          when Word =:= 4 orelse Word =:= 8, is_binary(Smaps) ->
-            Path = unicode:characters_to_binary(Program),
-            case lists:all(fun is_binary/1, [Path | Threads ++ Texts]) of
-                true -> {ok, #{word => Word, program => Path, smaps => Smaps,
-                               threads => Threads, texts => Texts}};
-                false -> {error, bad_answer}
-            end;
-        _ -> {error, bad_answer}
+    try answer(binary_to_term(Bytes, [safe]))
     catch error:_ -> {error, bad_answer}
     end;
 term(_) -> {error, bad_answer}.
+
+answer({whittle_console, 1, Word, Program, Smaps, Threads, [_, _, _] = Texts})
+  when Word =:= 4 orelse Word =:= 8, is_binary(Smaps) ->
+    Path = unicode:characters_to_binary(Program),
+    case lists:all(fun is_binary/1, [Path | Threads ++ Texts]) of
+        true -> {ok, #{word => Word, program => Path, smaps => Smaps, threads => Threads,
+                       texts => Texts}};
+        false -> {error, bad_answer}
+    end;
+answer(_) -> {error, bad_answer}.

@@ -138,4 +138,9 @@ requests(_) ->
     [?assertEqual({Line, {ok, Request}}, {Line, whittle_console_line:request(Line)})
      || {Line, Request} <- [{"whittle-console? aZ9 account\n", {account, <<"aZ9">>}},
                             {"noise whittle-console? a done\r\n", {done, <<"a">>}},
-                            {"whittle-console? a again 3,7-9\n", {again, <<"a">>, [3, 7, 8, 9]}}]].
+                            {"whittle-console? a again 3,7-9\n", {again, <<"a">>, [3, 7, 8, 9]}}]],
+    %% A board would not survive all numbers of such a line.
+    {ok, {again, _, Numbers}} = whittle_console_line:request(
+                                  ["whittle-console? a again 1-4095",
+                                   lists:duplicate(400, ",1-4095")]),
+    ?assertEqual(4096, length(Numbers)).

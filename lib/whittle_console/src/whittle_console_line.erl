@@ -21,7 +21,7 @@
 %% More lines would be longer than any answer.
 -define(MOST_NUMBER, 1_000_000).
 %% The lines that one request gets at most. At 115,200 bits per second, they take a minute.
--define(MOST_AGAIN, 4000).
+-define(MOST_AGAIN, 4096).
 %% A multiple of 3, so that only the last line is padded. The line then has about 170 characters:
 %% a log line in its middle costs few bytes.
 -define(CHUNK, 90).

@@ -39,6 +39,10 @@
 
 -define(SHARED, {?MODULE, shared}).
 
+%% Linux has these numbers on all processors.
+-define(IPPROTO_IP, 0).
+-define(IP_BIND_ADDRESS_NO_PORT, 24).
+
 %% The atomics: the number of closed users, and whether a crash has been reported.
 -define(REPORTED, 2).
 
@@ -193,7 +197,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
                {show_econnreset, true}]
         ++ case tuple_size(Sources) of
                0 -> [];
-               Size -> [{ip, element(Id rem Size + 1, Sources)}]
+               Size -> [{ip, element(Id rem Size + 1, Sources)} | late_port(Transport)]
            end,
     Left = max(1, (Due + Timeout - now_ns()) div 1_000_000),
     To = if is_binary(Host) -> binary_to_list(Host); true -> Host end,
@@ -211,6 +215,12 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
             end;
         {error, Reason} -> failed(<<"connect">>, kind(Reason), User)
     end.
+
+%% The kernel chooses the port of a source address when it connects, and not before
+%% (IP_BIND_ADDRESS_NO_PORT in ip(7)). Then it compares the port with fewer sockets: with those of
+%% the same address and target. `ssl' does not take a raw option.
+late_port(tcp) -> [{raw, ?IPPROTO_IP, ?IP_BIND_ADDRESS_NO_PORT, <<1:32/native>>}];
+late_port(tls) -> [].
 
 opened(tcp, Host, Port, Options, Timeout) ->
     case gen_tcp:connect(Host, Port, Options, Timeout) of

@@ -237,13 +237,15 @@ blank(<<Char, Rest/binary>>) when Char =:= $\s; Char =:= $\n; Char =:= $\t; Char
     blank(Rest);
 blank(Bytes) -> Bytes.
 
-unescaped(Text) ->
+%% The result is a copy, so it does not keep the whole stanza.
+unescaped(Text) -> iolist_to_binary(pieces(Text)).
+
+pieces(Text) ->
     case binary:split(Text, <<"&">>) of
-        [_] -> binary:copy(Text);
+        [_] -> [Text];
         [Before, After] ->
             case binary:split(After, <<";">>) of
-                [Entity, Rest] ->
-                    <<Before/binary, (entity(Entity))/binary, (unescaped(Rest))/binary>>;
+                [Entity, Rest] -> [Before, entity(Entity) | pieces(Rest)];
                 [_] -> throw(bad_xml)
             end
     end.
