@@ -100,8 +100,9 @@ bad_arguments(Config) ->
              {["otp", "--against", "/dev/null"], 1, "holds no complete run"},
              {["otp", "--only", "otp=29", "-o", "/dev/null"], 1,
               "/dev/null cannot be used .*name another directory with -o"},
-             {["start", "--source", "x"], 2, "--source is an option of `whittle measure otp'"},
-             {["start", "--bound", "1"], 2, "--bound is an option of `whittle measure otp'"}]].
+             {["start", "--source", "x"], 2,
+              "--source has no effect in `whittle measure STUDY': it is for `whittle measure otp'"},
+             {["start", "--bound", "1"], 2, "--bound has no effect in `whittle measure STUDY'"}]].
 
 %% Each bad source is found before anything is built, and leaves no store.
 bad_sources(Config) ->

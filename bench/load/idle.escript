@@ -38,17 +38,19 @@ slope(Points) ->
 
 run(Root, Scheme, Steps, Answer, Count) ->
     {Port, Server} = server(Answer),
-    File = filename:join(["/tmp", "whittle-idle-" ++ os:getpid() ++ ".load"]),
+    File = string:trim(os:cmd("mktemp")),
     ok = file:write_file(File, io_lib:format("{target, \"~s://127.0.0.1:~b\"}.~n"
                                              "{arrivals, constant}. {agents, 1}.~n"
                                              "{phases, [{hold, ~b, \"20 s\"}, {soak, \"8 s\"}]}.~n"
                                              "{users, [{idle, 1, [~s, stay]}]}.~n",
                                              [Scheme, Port, Count div 20, Steps])),
     Whittle = open_port({spawn_executable, filename:join(Root, "whittle")},
-                        [{args, ["load", File, "--json"]}, binary, exit_status, {line, 1_000_000}]),
+                        [{args, ["load", File, "-o", File ++ ".results", "--json"]}, binary,
+                         exit_status, {line, 1_000_000}]),
     Json = last_line(Whittle, <<>>),
     exit(Server, kill),
     ok = file:delete(File),
+    ok = file:del_dir_r(File ++ ".results"),
     [Held, Memory, Rss] = [number(Pattern, Json)
                            || Pattern <- ["\"held\":([0-9]+)", "\"memory\":([0-9]+)",
                                           "\"rss\":([0-9]+)"]],

@@ -39,8 +39,9 @@ accepted(Listener, Admission) -> inc(presence_accepted_total, [Listener, Admissi
 -spec paused(atom()) -> ok.
 paused(Reason) -> inc(presence_accept_pauses_total, [Reason]).
 
-%% @doc Counts an attempt to log in: `ok', `refused' (wrong password), `busy' or `replaced'.
--spec login(ok | refused | busy | replaced) -> ok.
+%% @doc Counts an attempt to log in: `ok', `refused' (wrong password), or `busy' (too much waits for
+%% the owner of the user).
+-spec login(ok | refused | busy) -> ok.
 login(Result) -> inc(presence_logins_total, [Result]).
 
 %% @doc Counts a message: for a user of this VM, for one that another VM may know, or for nobody.

@@ -14,11 +14,14 @@
 
 -export([init/1, data/2, news/2, user/1]).
 
-%% `later' has the lines that arrived behind a login.
+%% During a login, messages for the user wait (the last one first), and the lines behind it.
 -type state() :: {new, Rest :: binary()} | {refused, binary()}
-               | {waiting, User :: binary(), Later :: binary()}
+               | {waiting, User :: binary(), [presence_protocol:message()], Later :: binary()}
                | {online, User :: binary(), Rest :: binary()}
                | ended.
+
+%% So many messages wait for the end of a login; further ones are dropped.
+-define(WAITING, 1000).
 
 %% @private
 -spec init(presence_protocol:options()) -> state().
@@ -28,13 +31,14 @@ init(#{admission := refused}) -> {refused, <<>>}.
 %% @private
 -spec user(state()) -> binary() | none.
 user({online, User, _}) -> User;
-user({waiting, User, _}) -> User;
+user({waiting, User, _, _}) -> User;
 user(_) -> none.
 
 %% @private
 -spec data(binary(), state()) -> presence_protocol:result(state()).
 data(_, ended) -> {[], ended};
-data(Bytes, {waiting, User, Later}) -> {[], {waiting, User, <<Later/binary, Bytes/binary>>}};
+data(Bytes, {waiting, User, Messages, Later}) ->
+    {[], {waiting, User, Messages, <<Later/binary, Bytes/binary>>}};
 data(Bytes, State) ->
     Before = element(tuple_size(State), State),
     lines(<<Before/binary, Bytes/binary>>, State, []).
@@ -53,7 +57,7 @@ lines(Bytes, State, Actions) ->
                 {close, Text} -> ended(Actions, Text);
                 {login, User} ->
                     {lists:reverse(Actions, [{login, User}]),
-                     {waiting, User, binary:copy(Rest)}};
+                     {waiting, User, [], binary:copy(Rest)}};
                 {Action, Next} -> lines(Rest, Next, [Action | Actions])
             end
     end.
@@ -105,19 +109,23 @@ is_text(Rest) -> Rest =:= <<>>.
 %% @private
 -spec news(presence_protocol:news(), state()) -> presence_protocol:result(state()).
 news(_, ended) -> {[], ended};
-news(online, {waiting, User, Later}) ->
-    lines(Later, {online, User, <<>>}, [{send, ["welcome ", User, $\n]}]);
+news(online, {waiting, User, Messages, Later}) ->
+    lines(Later, {online, User, <<>>},
+          [message(Message) || Message <- Messages] ++ [{send, ["welcome ", User, $\n]}]);
 news(busy, _) -> ended([], "error busy: try again later\n");
 news(replaced, _) -> ended([], "error you logged in elsewhere\n");
 news(shutdown, _) -> ended([], "error the server stops\n");
 news(timeout, _) -> ended([], "error you took too long to log in\n");
-news({message, #{from := From, body := Body}}, State) ->
-    {[{send, ["from ", From, $\s, one_line(Body), $\n]}], State};
+news({message, Message}, {waiting, User, Messages, Later}) when length(Messages) < ?WAITING ->
+    {[], {waiting, User, [Message | Messages], Later}};
+news({message, Message}, {online, _, _} = State) -> {[message(Message)], State};
 news({undeliverable, #{to := To}, absent}, State) ->
     {[{send, ["error ", To, " is not here\n"]}], State};
 news({undeliverable, #{to := To}, busy}, State) ->
     {[{send, ["error ", To, " cannot take more messages now\n"]}], State};
 news(_, State) -> {[], State}.
+
+message(#{from := From, body := Body}) -> {send, ["from ", From, $\s, one_line(Body), $\n]}.
 
 %% A message from a user of XMPP may have several lines.
 one_line(Body) -> binary:replace(Body, [<<"\n">>, <<"\r">>], <<" ">>, [global]).

@@ -5,6 +5,8 @@
 %% @hidden
 -module(presence_users).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([load/2, is_name/1, check/2, mechanisms/0, scram/2]).
 
 -export_type([scram/0]).
@@ -29,7 +31,9 @@ load(#{users := none, secret := Secret}, Crypto) ->
     persistent_term:put(?MODULE, {shared, Secret, Scram});
 load(#{users := File}, Crypto) ->
     case file:read_file_info(File) of
-        {ok, Info} when element(2, Info) > ?LARGEST -> {error, {users, {File, efbig}}};
+        %% A read of a pipe would block, and a device may have no end.
+        {ok, #file_info{type = Type}} when Type =/= regular -> {error, {users, {File, eftype}}};
+        {ok, #file_info{size = Size}} when Size > ?LARGEST -> {error, {users, {File, efbig}}};
         {ok, _} ->
             case file:read_file(File) of
                 {ok, Bytes} ->

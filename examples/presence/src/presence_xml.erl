@@ -218,8 +218,8 @@ attribute(Bytes, Name, Attributes) ->
                         [Value, Last] ->
                             _ = [throw(not_well_formed)
                                  || binary:match(Value, <<"<">>) =/= nomatch],
-                            attribute_list(Last, Name,
-                                       [{binary:copy(Key), unescaped(Value)} | Attributes]);
+                            attribute_list(Last, Name, [{binary:copy(Key), unescaped(Value)}
+                                                        | Attributes]);
                         [_] -> throw(not_well_formed)
                     end;
                 _ -> throw(not_well_formed)

@@ -20,7 +20,8 @@
                                | {waiting, User :: binary(), BindId :: binary()},
               tls :: boolean(),
               failures = 0 :: non_neg_integer(),
-              later = [] :: [presence_xml:event()]}).  % behind the request to bind
+              %% Behind the request to bind: from the client, and messages for the user
+              later = [] :: [presence_xml:event() | {message, presence_protocol:message()}]}).
 
 %% Most connections are idle users, so their state is small.
 -record(online, {user :: binary(), xml :: presence_xml:state()}).
@@ -30,6 +31,8 @@
 -define(RESOURCE, "presence").
 %% The number of wrong passwords after which a stream ends
 -define(FAILURES, 3).
+%% So many messages and stanzas wait for the end of a login; further messages are dropped.
+-define(LATER, 1000).
 
 %% @private
 -spec init(presence_protocol:options()) -> state().
@@ -95,6 +98,7 @@ header() ->
 event(closed, _) -> {end_of_stream, "</stream:stream>"};
 event({opened, Root}, State) -> opened(Root, attribute(<<"to">>, Root), State);
 event({stanza, Stanza}, #online{} = State) -> stanza(Stanza, State);
+event({message, _} = Message, #online{} = State) -> news(Message, State);
 event({stanza, Stanza}, #new{} = State) -> login(Stanza, State).
 
 opened(_, _, #online{}) -> {stream_error, not_well_formed};
@@ -288,6 +292,9 @@ news(busy, State) -> stream_error(resource_constraint, [], State);
 news(replaced, State) -> stream_error(conflict, [], State);
 news(shutdown, State) -> stream_error(system_shutdown, [], State);
 news(timeout, State) -> stream_error(connection_timeout, [], State);
+news({message, _} = Message, #new{phase = {waiting, _, _}, later = Later} = State)
+  when length(Later) < ?LATER ->
+    {[], State#new{later = Later ++ [Message]}};
 news({message, #{from := From, id := Id, body := Body}}, #online{user = User} = State) ->
     {[{send, ["<message type='chat' from='", address(From), "' to='", address(User), $',
               id_attribute(Id), "><body>", escape(Body), "</body></message>"]}], State};

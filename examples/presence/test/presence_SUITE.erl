@@ -189,12 +189,11 @@ encrypted(_) ->
             ok = ssl:close(Bob)
     end.
 
-port_in_use(Config) ->
+port_in_use(_) ->
     {_, Port} = lists:keyfind(lines, 1, presence:ports()),
     ?assertMatch({stop, {cannot_listen, {lines, Port, eaddrinuse}}},
                  presence_listener:init(#{name => lines, port => Port, tls => false,
-                                          protocol => presence_lines})),
-    Config.
+                                          protocol => presence_lines})).
 
 metrics(_) ->
     _ = lines("ann"),

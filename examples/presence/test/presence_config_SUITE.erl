@@ -76,7 +76,10 @@ wrong_users(Config) ->
      end || {Text, Line} <- [{"ann:a\nbob\n", ":2: "}, {"a/b:c\n", ":1: "}, {"ann:\n", ":1: "}]],
     put_env([{"USERS", filename:join(proplists:get_value(priv_dir, Config), "absent")}]),
     {error, Reason} = presence_config:load(),
-    ?assertMatch([_ | _], string:find(presence_config:format_error(Reason), "cannot be read")).
+    ?assertMatch([_ | _], string:find(presence_config:format_error(Reason), "cannot be read")),
+    put_env([{"USERS", "/dev/zero"}]),
+    {error, Endless} = presence_config:load(),
+    ?assertMatch([_ | _], string:find(presence_config:format_error(Endless), "cannot be read")).
 
 control_groups(_) ->
     ?assertEqual([{v1, "/sys/fs/cgroup/memory/a/b"}, {v1, "/sys/fs/cgroup/memory"}],

@@ -5,14 +5,15 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([xmpp_login/1, xmpp_scram/1, xmpp_wrong_password/1, xmpp_errors/1, xmpp_stanzas/1,
-         xmpp_pipelined/1, starttls_forgets/1, lines/1, lines_errors/1, refused/1, hostile/1]).
+         xmpp_pipelined/1, early_messages/1, starttls_forgets/1, lines/1, lines_errors/1,
+         refused/1, hostile/1]).
 
 -define(HEADER, "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' "
                 "xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
     [xmpp_login, xmpp_scram, xmpp_wrong_password, xmpp_errors, xmpp_stanzas, xmpp_pipelined,
-     starttls_forgets, lines, lines_errors, refused, hostile].
+     early_messages, starttls_forgets, lines, lines_errors, refused, hostile].
 
 init_per_testcase(Case, Config) ->
     _ = application:load(presence),
@@ -153,6 +154,30 @@ xmpp_pipelined(_) ->
     {Actions, _} = presence_xmpp:news(online, S4),
     ?assertMatch([{send, _}, {send, _}, {route, #{to := <<"b">>}}], Actions).
 
+%% A message that comes while the owner of the user does not know the login yet waits for its end.
+early_messages(_) ->
+    Early = [{message, #{from => <<"bob">>, to => <<"ann">>, id => <<>>,
+                         body => integer_to_binary(N)}} || N <- [1, 2, 3]],
+    {_, X1} = sent(?HEADER, new(presence_xmpp)),
+    {_, X2} = sent(plain("ann", "secret"), X1),
+    {_, X3} = data([?HEADER, "<iq type='set' id='b'><bind/></iq>"], X2),
+    {_, L1} = data("login ann secret\nping\n", new(presence_lines)),
+    [begin
+         Waiting = lists:foldl(fun(News, Before) ->
+                                       {[], After} = Module:news(News, Before),
+                                       After
+                               end, State, Early),
+         {Actions, Online} = Module:news(online, Waiting),
+         ?assertEqual(<<"ann">>, Module:user(Online)),
+         Texts = [iolist_to_binary(Bytes) || {send, Bytes} <- Actions],
+         ?assertEqual(length(Patterns), length(Texts)),
+         [?assertMatch({Text, {match, _}}, {Text, re:run(Text, Pattern)})
+          || {Text, Pattern} <- lists:zip(Texts, Patterns)]
+     end || {Module, State, Patterns} <-
+                [{presence_xmpp, X3, ["<jid>ann", "<body>1<", "<body>2<", "<body>3<"]},
+                 {presence_lines, L1, ["^welcome ann\n", "^from bob 1\n", "^from bob 2\n",
+                                       "^from bob 3\n", "^pong\n"]}]].
+
 %% Bytes behind <starttls/> are not encrypted, so they must have no effect.
 starttls_forgets(_) ->
     {Features, S1} = sent(?HEADER, new(presence_xmpp)),
@@ -202,6 +227,7 @@ hostile(_) ->
                   "<response>eA==</response>", "<abort/>", "</stream:stream>", "<iq type='set' ",
                   "id='1'>", "<bind/>", "</iq>", "<starttls/>", "<message to='b@localhost'>",
                   "<body>x</body></message>", "login ann secret\n", "to ", "bob ", "x\n", "quit\n",
+                  {message, #{from => <<"b">>, to => <<"ann">>, id => <<>>, body => <<"x">>}},
                   binary(5), "<", ">", " ", online, busy, replaced, shutdown, timeout]),
     ?assert(proper:quickcheck(
               ?FORALL({Module, Words, Admission},
@@ -211,7 +237,7 @@ hostile(_) ->
                           _ = lists:foldl(
                                 fun(W, S) ->
                                         {Actions, Next} =
-                                            if is_atom(W) -> Module:news(W, S);
+                                            if is_atom(W); is_tuple(W) -> Module:news(W, S);
                                                true -> Module:data(iolist_to_binary(W), S)
                                             end,
                                         true = lists:all(fun is_action/1, Actions),

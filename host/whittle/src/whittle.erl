@@ -113,17 +113,24 @@ exit_code(Done) -> maps:get(exit, Done, 0).
 
 -spec finish(0..2 | 144..145, standard_io | standard_error, unicode:chardata()) -> no_return().
 finish(Code, standard_error, Text) ->
-    _ = catch io:put_chars(standard_error, Text),
+    ok = whittle_progress:write(Text),
     halt(Code);
 finish(Code, standard_io, Text) ->
     case print(Text) of
         ok ->
             halt(Code);
         {error, Reason} ->
-            finish(1, standard_error, ["whittle: cannot write the result to standard output (",
-                                       file:format_error(Reason),
-                                       "): free space there, or write it to another file\n"])
+            finish(without_output(Code), standard_error,
+                   ["whittle: cannot write the result to standard output (", why(Reason),
+                    "): free space there, or write it to another file\n"])
     end.
+
+%% After a closed terminal there is often no output to write to. The code stays that of the signal.
+without_output(Code) when Code >= 144 -> Code;
+without_output(_) -> 1.
+
+why(terminated) -> "it is closed";
+why(Reason) -> file:format_error(Reason).
 
 %% Prints a text to stdout. OTP's own process for stdout does not report a failed write. This
 %% function uses it only for pipes, sockets and terminals, because a write to them may block.
@@ -133,5 +140,7 @@ print(Text) ->
             {ok, Output} = prim_file:file_desc_to_ref(1, [raw]),
             file:write(Output, unicode:characters_to_binary(Text));
         _ ->
-            io:put_chars(Text)
+            try io:put_chars(Text)
+            catch error:_ -> {error, terminated}        % the process for stdout has ended
+            end
     end.

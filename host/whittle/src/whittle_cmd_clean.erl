@@ -9,7 +9,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "clean", arguments => [],
-      help => "list or remove the contents of the VM cache",
+      help => "list the contents of the VM cache; with --yes, remove them",
       options => [#{name => kind, long => "kind", value => "KIND",
                     one_of => fun() -> [vm, part, otp, source, work, log] end,
                     help => "list or remove this kind only; docs/runtime.md of Whittle's source "
@@ -85,7 +85,8 @@ report([], Values) ->
 report(Entries, Values) ->
     Rows = [[atom_to_list(Kind), Bytes, days(Age), [shown(Entry), says(Done)]]
             || #{kind := Kind, bytes := Bytes, age := Age, done := Done} = Entry <- Entries],
-    #{text => [whittle_table:text([["kind", "bytes", "age", "name"] | Rows]), $\n,
+    Total = ["total", lists:sum([Bytes || #{bytes := Bytes} <- Entries]), "", ""],
+    #{text => [whittle_table:text([["kind", "bytes", "age", "name"] | Rows] ++ [Total]), $\n,
                closing(Entries, Values)],
       json => json(Entries, Values)}.
 
@@ -102,7 +103,10 @@ closing(Entries, #{yes := true}) ->
     ["removed: ", whittle_number:text(sum(removed, Entries)), " bytes\n"];
 closing(Entries, _) ->
     case lists:any(fun(#{done := Done}) -> Done =:= in_use end, Entries) of
-        true -> "Whittle removed nothing, and removes nothing while a build runs\n";
+        true ->
+            ["Whittle removed nothing; when no build runs, `whittle clean --yes' with the same "
+             "options removes ",
+             whittle_number:text(sum(kept, Entries) + sum(in_use, Entries)), " bytes\n"];
         false -> ["Whittle removed nothing; `whittle clean --yes' with the same options removes ",
                   whittle_number:text(sum(kept, Entries)), " bytes\n"]
     end.

@@ -15,10 +15,8 @@
 command() ->
     #{name => "load", arguments => ["SCENARIO", "[SCENARIO]", "[DIR]"],
       words => ["check", "report", "compare", "account"],
-      help => "put the load of many simulated users on a server; exit code 1 if a threshold of "
-              "the scenario is missed; `check SCENARIO' only tells which limits a run would hit; "
-              "`report DIR' writes tables and page of a run again; `compare DIR DIR' compares two; "
-              "`account' measures what a connection costs",
+      help => "put the load of many simulated users on a server",
+      forms => forms(),
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: "
                             "chat.results for chat.load; then chat.results-2 and so on)"},
@@ -35,7 +33,20 @@ command() ->
                   whittle_command_line:json()
                   | whittle_cmd_load_account:options()]}.
 
-%% @doc Runs a scenario.
+forms() ->
+    [#{arguments => ["SCENARIO"],
+       help => "run a scenario; exit code 1 if a threshold is missed or all users fail",
+       options => [out, agents, seed, allow_remote, hosts, json]},
+     #{arguments => ["check", "SCENARIO"],
+       help => "only tell which limits of this machine a run would hit",
+       options => [agents, allow_remote, trial, json]},
+     #{arguments => ["report", "DIR"],
+       help => "write the tables and the page of a run again", options => [json]},
+     #{arguments => ["compare", "DIR", "DIR"], help => "compare two runs", options => [json]},
+     #{arguments => ["account"], help => "measure what a connection costs at each end",
+       options => [json | [Name || #{name := Name} <- whittle_cmd_load_account:options()]]}].
+
+%% @doc Runs the form of the command that its arguments have.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["account"]} = Values) -> whittle_cmd_load_account:run(Values);
 run(#{arguments := ["check"]}) -> needs("load check", "SCENARIO");
@@ -165,10 +176,8 @@ reported({ok, Report}, Done) ->
                        end}};
 reported({error, Reason}, _) -> whittle_failure:load(Reason).
 
-compared({ok, Tables}) ->
-    {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- Tables],
-           json => [[[case Cell of
-                          _ when is_integer(Cell) -> Cell;
-                          _ -> unicode:characters_to_binary(Cell)
-                      end || Cell <- Row] || Row <- Table] || Table <- Tables]}};
+compared({ok, Comparison}) ->
+    {ok, #{text => [[whittle_table:text(Table), $\n]
+                    || Table <- whittle_load:comparison_tables(Comparison)],
+           json => whittle_load:comparison_json(Comparison)}};
 compared({error, Reason}) -> whittle_failure:load(Reason).

@@ -11,8 +11,8 @@ command() ->
     #{name => "measure", arguments => ["STUDY", "[DIR]", "[DIR]"],
       words => ["list", "report", "compare" | whittle_measure:names()],
       help => "run a study, which measures the cost of build options and VM settings "
-              "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
-              "`compare DIR DIR'",
+              "(docs/measure.md of Whittle's source)",
+      forms => forms(),
       options => [#{name => out, long => "out", short => $o, value => "DIR",
                     help => "the directory of the samples and the page (default: STUDY.measured)"},
                   #{name => only, long => "only", value => "FACTOR=LEVEL", many => true,
@@ -36,7 +36,19 @@ command() ->
                     help => "also write each chart as a PNG file beside the page"},
                   whittle_command_line:json()]}.
 
-%% @doc Runs the part of the command that the first argument names.
+forms() ->
+    Study = [out, only, blocks, seconds, resume, png, json],
+    [#{arguments => ["STUDY"], help => "run a study", options => Study},
+     #{arguments => ["otp"], help => "compare the releases of OTP with those of the last run",
+       options => [source, sha256, bound, against | Study]},
+     #{arguments => ["list"], help => "list the studies that come with Whittle",
+       options => [json]},
+     #{arguments => ["report", "DIR"], help => "write the tables and the page of a run again",
+       options => [png, json]},
+     #{arguments => ["compare", "DIR", "DIR"], help => "compare two runs of a study",
+       options => [json]}].
+
+%% @doc Runs the form of the command that its arguments have.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := ["otp"]} = Values) ->
     whittle_work:steps(
@@ -45,10 +57,6 @@ run(#{arguments := ["otp"]} = Values) ->
        fun(Request) -> number(seconds, duration, Values, Request) end,
        fun(Request) -> whittle_cmd_measure_otp:run(Values, Request#{tell => fun tell/1}) end]);
 run(#{arguments := ["otp", Word | _]}) -> unexpected(Word);
-run(#{source := _}) -> only_otp("source");
-run(#{sha256 := _}) -> only_otp("sha256");
-run(#{bound := _}) -> only_otp("bound");
-run(#{against := _}) -> only_otp("against");
 run(#{arguments := ["list"]}) -> {ok, list(whittle_measure:studies())};
 run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
 run(#{arguments := ["report"]}) -> needs("report", "DIR");
@@ -59,10 +67,6 @@ run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
 run(#{arguments := [Name]} = Values) -> study(Name, Values);
 run(#{arguments := [Name, Word | _]}) ->
     unexpected(Word, whittle_suggestion:hint(Name, ["report", "compare"])).
-
-only_otp(Option) ->
-    whittle_failure:usage(["--", Option, " is an option of `whittle measure otp'; see `whittle "
-                           "help measure'"]).
 
 unexpected(Word) -> unexpected(Word, "").
 
@@ -158,13 +162,11 @@ noise(#{noise := #{pace := Pace, others := Others, steal := Steal}}) ->
 
 compared(One, Other) ->
     case whittle_measure:compare(One, Other) of
-        {ok, Tables} -> {ok, #{text => [[whittle_table:text(Table), $\n] || Table <- Tables],
-                               json => [[[cell_text(Cell) || Cell <- Row] || Row <- Table]
-                                        || Table <- Tables]}};
+        {ok, Comparisons} ->
+            {ok, #{text => [[whittle_table:text(Table), $\n]
+                            || Table <- whittle_measure:comparison_tables(Comparisons)],
+                   json => whittle_measure:comparison_json(Comparisons)}};
         {error, Reason} -> whittle_failure:measure(Reason)
     end.
-
-cell_text(Number) when is_integer(Number) -> Number;
-cell_text(Text) -> binary(Text).
 
 binary(Text) -> unicode:characters_to_binary(Text).

@@ -14,7 +14,8 @@
 command() ->
     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
       help => "run an executable, in an emulator if it is for another machine; or boot an image of "
-              "a board in an emulator. The options are for an image, and follow its name",
+              "a board in an emulator. The options are for an image, and stand before or after "
+              "its name",
       options =>
           [#{name => memory, long => "memory", value => "SIZE",
              help => "the memory of the board: 24M (default: the board's)"},
@@ -29,17 +30,17 @@ command() ->
 %% @doc Hands the executable and its arguments to the script, after its emulator if its target needs
 %% one.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
-run(#{arguments := [Out | Arguments]}) ->
-    case whittle_board:is_image(Out) of
-        true -> boot(Out, Arguments);
-        false -> execute(Out, Arguments)
+run(#{arguments := [Out | Arguments]} = Before) ->
+    case whittle_board:kind(Out) of
+        other -> execute(Out, Arguments, Before);
+        _ -> boot(Out, Arguments, Before)
     end.
 
-boot(Image, Words) ->
+boot(Image, Words, Before) ->
     whittle_work:steps(
       [fun(_) ->
                case whittle_command_line:parse_after(command(), Words) of
-                   {ok, _} = Values -> Values;
+                   {ok, After} -> both(given(Before), given(After));
                    {error, Line} -> whittle_failure:usage(Line)
                end
        end,
@@ -50,6 +51,16 @@ boot(Image, Words) ->
                    {error, Reason} -> whittle_failure:board(Reason)
                end
        end]).
+
+given(Values) -> maps:remove(arguments, Values).
+
+both(Before, After) ->
+    case [Name || Name <- maps:keys(Before), Name =/= no_reboot, is_map_key(Name, After)] of
+        [] -> {ok, maps:merge(Before, After)};
+        [Name | _] ->
+            whittle_failure:usage(["--", atom_to_list(Name), " is given twice: give it once; see "
+                                   "`whittle help run'"])
+    end.
 
 options([], _, Options) -> {ok, Options};
 options([no_reboot | Names], Values, Options) ->
@@ -71,13 +82,25 @@ read(monitor, Path) -> {ok, Path}.
 wrong(memory, Text) -> ["--memory cannot be `", Text, "'; write megabytes as 24M"];
 wrong(serial, Text) -> ["--serial cannot be `", Text, "'; use pty, tcp:PORT or unix:PATH"].
 
-execute(Out, Arguments) ->
+%% Everything after the name of an executable is for the program.
+execute(Out, Arguments, Before) ->
     whittle_work:steps([fun(_) -> target(Out) end,
+                        fun(Target) -> no_options(Out, Target, given(Before)) end,
                         fun(Target) -> executable(Out, Target) end,
                         fun(Target) -> emulator(Target, Out) end,
                         fun(Emulator) ->
                                 start(Emulator ++ [filename:absname(Out) | Arguments])
                         end]).
+
+no_options(Out, Target, Given) ->
+    case [Long || #{name := Name, long := Long} <- maps:get(options, command()),
+                  is_map_key(Name, Given)] of
+        [] -> {ok, Target};
+        [Long | _] ->
+            whittle_failure:usage(["--", Long, " is for an image of a board, and ", Out, " is an "
+                                   "executable: remove it; or write it after ", Out, " if it is "
+                                   "for the program"])
+    end.
 
 target(Out) ->
     case whittle_pack:target(Out) of

@@ -19,11 +19,11 @@ command() ->
 %% @doc Computes the sizes by part, by application and by module, the largest first.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out], by := By}) ->
-    case whittle_board:is_image(Out) of
-        true when By =:= reason ->
+    case whittle_board:kind(Out) of
+        other -> executable(Out, By);
+        image when By =:= reason ->
             whittle_failure:usage("--by reason needs an executable: build it without --board");
-        true -> image(Out);
-        false -> executable(Out, By)
+        _ -> image(Out)
     end.
 
 image(Out) ->

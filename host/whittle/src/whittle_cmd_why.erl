@@ -20,6 +20,17 @@ command() ->
 %% @doc Shows the path to each function that the name matches.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
+    case whittle_board:kind(Out) of
+        other -> explained(Out, Text);
+        image ->
+            whittle_failure:usage([Out, " is an image, and `whittle why' needs an executable: "
+                                   "build it without --board"]);
+        cut -> whittle_failure:board({cut_image, Out})
+    end.
+
+%% Internal
+
+explained(Out, Text) ->
     case {whittle_shake_name:parse(Text), whittle_plan_file:read(Out)} of
         {error, _} -> whittle_failure:usage(no_name(Text));
         {_, {error, Error}} -> whittle_failure:make({plan_file, Error});
@@ -33,8 +44,6 @@ run(#{arguments := [Out, Text]}) ->
                                    json => [json(Verdict) || Verdict <- Verdicts]}}
             end
     end.
-
-%% Internal
 
 no_name(Text) ->
     case re:run(Text, "^[^/:]+:[^/:]+/(\\d+)$", [unicode, {capture, all_but_first, list}]) of

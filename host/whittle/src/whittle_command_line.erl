@@ -8,7 +8,7 @@
 
 -export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1]).
 
--export_type([values/0, command/0, option/0]).
+-export_type([values/0, command/0, form/0, option/0]).
 
 %% The options that the user gave or that have a default, by name. `arguments' holds the other
 %% arguments. A flag is `true'.
@@ -33,9 +33,17 @@
           arguments := [string()],            % as in the help; [X] is optional, and a last
                                               % [X...] stands for any number of arguments
           words => [string()],                % the values of its first argument
+          forms => [form(), ...],             % if not all options count in all of them
           help := string(),
           options := [option()],
           module => module()}.                % table/0 adds it
+
+%% A form of a command. It begins with a word, or with an argument in capitals, which stands for all
+%% other words.
+-type form() ::
+        #{arguments := [string(), ...],
+          help := string(),
+          options := [atom()]}.               % the names of those that count in it
 
 %% @doc Lists all commands, in the order of the help.
 -spec table() -> [command()].
@@ -104,8 +112,8 @@ wants_json([]) -> false.
 
 %% Arguments
 
-command(#{arguments := Arguments} = Command, Words) ->
-    {Ours, Theirs} = theirs(Arguments, lists:any(fun is_any_number/1, Arguments), Words),
+command(Command, Words) ->
+    {Ours, Theirs} = theirs(Command, Words),
     case lists:member("--help", Ours) orelse lists:member("-h", Ours) of
         true -> {show, usage(Command)};
         false -> options(Command, Ours, Theirs)
@@ -114,11 +122,26 @@ command(#{arguments := Arguments} = Command, Words) ->
 %% Separates the arguments of whittle from those of another program. For a command with any number
 %% of arguments, everything after its first argument belongs to the program, even if it looks like
 %% an option. If the arguments of the command begin with two dashes, the dashes separate the two.
-theirs(["--" ++ _ | _], true, Words) ->
-    {Ours, Dashed} = lists:splitwith(fun(Word) -> Word =/= "--" end, Words),
-    {Ours, lists:nthtail(min(1, length(Dashed)), Dashed)};
-theirs(_, true, Words) -> lists:split(min(1, length(Words)), Words);
-theirs(_, false, Words) -> {Words, []}.
+theirs(#{arguments := Arguments} = Command, Words) ->
+    case {Arguments, lists:any(fun is_any_number/1, Arguments)} of
+        {["--" ++ _ | _], true} ->
+            {Ours, Dashed} = lists:splitwith(fun(Word) -> Word =/= "--" end, Words),
+            {Ours, lists:nthtail(min(1, length(Dashed)), Dashed)};
+        {_, true} -> lists:split(to_first_argument(Command, Words), Words);
+        {_, false} -> {Words, []}
+    end.
+
+%% Counts the words up to the first argument, with the options before it and their values.
+to_first_argument(_, []) -> 0;
+to_first_argument(#{options := Options} = Command, [[$-, _ | _] = Word | Words]) ->
+    Valued = [Name || #{value := _, long := Long} = Option <- Options,
+                      Name <- ["--" ++ Long | [[$-, Short] || #{short := Short} <- [Option]]]],
+    case {lists:member(Word, Valued), Words} of
+        {_, _} when Word =:= "--" -> 1;
+        {true, [_ | Rest]} -> 2 + to_first_argument(Command, Rest);
+        _ -> 1 + to_first_argument(Command, Words)
+    end;
+to_first_argument(_, _) -> 1.
 
 options(#{name := Name, options := Options, module := Module} = Command, Ours, Theirs) ->
     case getopt:parse([specification(Option) || Option <- Options], Ours) of
@@ -200,7 +223,7 @@ wrong(#{arguments := [First | Others], name := Name}, _, [], [Word | _]) ->
 wrong(Command, Values, Words, _) ->
     wrong(Command, Values, Words).
 
-wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words) ->
+wrong(#{arguments := Arguments, options := Options, name := Name} = Command, Values, Words) ->
     Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
     Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
     %% The value comes first, because in `build --vm PATH' the option takes the argument that is
@@ -218,7 +241,31 @@ wrong(#{arguments := Arguments, options := Options, name := Name}, Values, Words
         ++ [["unexpected argument `", Word, $'] || Word <- lists:sublist(Extra, 1)]
         ++ [["`whittle ", Name, "' needs ", Argument, ", but this argument is empty"]
             || {Argument, ""} <- named([string:trim(Argument, both, "[]")
-                                        || Argument <- Arguments], Words)].
+                                        || Argument <- Arguments], Words)]
+        ++ without_effect(Command, Values, Words).
+
+%% Refuses options that do not count in the form that the arguments have. If their number is wrong,
+%% the command itself says so.
+without_effect(#{forms := Forms, options := Options} = Command, Values, Words) ->
+    [[As, " has no effect in ", quoted(Command, Form), ": it is for ",
+      lists:join(" and ", [quoted(Command, Other)
+                           || #{options := Others} = Other <- Forms, lists:member(Key, Others)])]
+     || #{arguments := Arguments, options := Counting} = Form <- form(Words, Forms),
+        length(Arguments) =:= length(Words),
+        #{name := Key, given := As} <- Options, is_map_key(Key, Values),
+        not lists:member(Key, Counting)];
+without_effect(_, _, _) -> [].
+
+form([Word | _], Forms) ->
+    case [Form || #{arguments := [First | _]} = Form <- Forms, First =:= Word] of
+        [] -> [Form || #{arguments := [[Letter | _] | _]} = Form <- Forms,
+                       Letter >= $A, Letter =< $Z];
+        Found -> Found
+    end;
+form([], _) -> [].
+
+quoted(#{name := Name}, #{arguments := Arguments}) ->
+    ["`", lists:join($\s, ["whittle", Name | Arguments]), $'].
 
 hint(#{why_not := WhyNot}, Value, Known) ->
     case WhyNot(Value) of
@@ -264,12 +311,19 @@ overview() ->
      [io_lib:format("  ~-12ts~ts~n", [Name, Help]) || {Name, Help} <- Rows],
      "\nExit code: 0 done, 1 the work failed, 2 usage error.\n"].
 
-usage(#{name := Name, arguments := Arguments, help := Help, options := Options}) ->
+usage(#{name := Name, help := Help, options := Options} = Command) ->
     ["usage: whittle ", Name, [[" [OPTION...]"] || _ <- lists:sublist(Options, 1)],
-     [[$\s, Argument] || Argument <- Arguments], "\n\n", Help, "\n",
+     arguments(Command), "\n\n", Help, "\n",
      ["\n" || _ <- lists:sublist(Options, 1)],
      [["  ", string:pad(option_words(Option), 21), $\s, OptionHelp, range(Option), $\n]
       || #{help := OptionHelp} = Option <- Options]].
+
+%% A line for each form says more than the arguments of all.
+arguments(#{forms := Forms}) ->
+    [" FORM\n\nFORM is one of these:\n",
+     lists:join($\n, [["  ", string:pad(lists:join($\s, Arguments), 21), $\s, Help]
+                      || #{arguments := Arguments, help := Help} <- Forms])];
+arguments(#{arguments := Arguments}) -> [[$\s, Argument] || Argument <- Arguments].
 
 option_words(#{long := Long} = Option) ->
     [[[$-, Short, $,, $\s] || #{short := Short} <- [Option]],

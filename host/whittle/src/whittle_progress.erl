@@ -5,7 +5,7 @@
 %% one on stderr before OTP 26.
 -module(whittle_progress).
 
--export([step/1, stage/1, line/1, event/1, note/1, clear/0]).
+-export([step/1, stage/1, line/1, event/1, note/1, clear/0, write/1]).
 -export([has_view/0, view/1]).
 
 -define(VIEW, {?MODULE, view}).
@@ -125,7 +125,9 @@ remove_view() ->
 
 is_terminal() -> os:getenv("WHITTLE_TERMINAL") =:= "1".
 
-%% A terminal that was closed takes no more text. The work goes on to its end without it.
+%% @doc Writes a text to stderr. A terminal that was closed takes no more text, and the work goes on
+%% to its end without it.
+-spec write(unicode:chardata()) -> ok.
 write(Text) ->
     try io:put_chars(standard_error, Text)
     catch error:_ -> ok

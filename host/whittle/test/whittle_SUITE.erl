@@ -15,6 +15,7 @@
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
+         run_options/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
          not_regular/1, too_large/1, unread_archive/1,
@@ -35,7 +36,7 @@ all() ->
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
-     run_keeps_arguments,
+     run_keeps_arguments, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
      names_from_outside, modules_beside, entered, strange_words].
@@ -91,21 +92,17 @@ help(Config) ->
            "  targets     list the machines that you can build for\n"
            "  boards      list the boards that you can make an image for\n"
            "  run         run an executable, in an emulator if it is for another machine; or boot"
-           " an image of a board in an emulator. The options are for an image, and follow its"
-           " name\n"
+           " an image of a board in an emulator. The options are for an image, and stand before or"
+           " after its name\n"
            "  trace       run a command and record the functions that its Erlang VMs call, for"
            " `build --evidence'; it exits with the code of CMD, or with 1 if only the "
            "recording failed\n"
            "  measure     run a study, which measures the cost of build options and VM settings "
-           "(docs/measure.md of Whittle's source); or, instead of STUDY: `list', `report DIR', "
-           "`compare DIR DIR'\n"
+           "(docs/measure.md of Whittle's source)\n"
            "  tune        find VM settings that save memory, by running the program; --explain "
            "shows where its memory is\n"
-           "  load        put the load of many simulated users on a server; exit code 1 if a "
-           "threshold of the scenario is missed; `check SCENARIO' only tells which limits a run "
-           "would hit; `report DIR' writes tables and page of a run again; `compare DIR DIR' "
-           "compares two; `account' measures what a connection costs\n"
-           "  clean       list or remove the contents of the VM cache\n"
+           "  load        put the load of many simulated users on a server\n"
+           "  clean       list the contents of the VM cache; with --yes, remove them\n"
            "  completion  print a script that completes words in bash or zsh: source <(whittle"
            " completion bash)\n"
            "  help        print this text; `whittle help COMMAND' describes a command\n"
@@ -174,7 +171,27 @@ help_of_command(Config) ->
     ?assertEqual({0, Text, ""}, whittle(Config, ["build", "--help"])),
     {0, Run, ""} = whittle(Config, ["run", "-h"]),
     ?assertNotEqual(nomatch, string:prefix(Run, "usage: whittle run [OPTION...] OUT"
-                                                " [ARGUMENT...]\n\nrun an executable, in ")).
+                                                " [ARGUMENT...]\n\nrun an executable, in ")),
+    %% A line for each form
+    {0, Load, ""} = whittle(Config, ["help", "load"]),
+    ?assertMatch("usage: whittle load [OPTION...] FORM\n\n"
+                 "FORM is one of these:\n"
+                 "  SCENARIO              run a scenario; exit code 1 if a threshold is missed or "
+                 "all users fail\n"
+                 "  check SCENARIO        only tell which limits of this machine a run would hit\n"
+                 "  report DIR            write the tables and the page of a run again\n"
+                 "  compare DIR DIR       compare two runs\n"
+                 "  account               measure what a connection costs at each end\n\n"
+                 "put the load of many simulated users on a server\n\n"
+                 "  -o, --out DIR         " ++ _, Load),
+    {0, Measure, ""} = whittle(Config, ["help", "measure"]),
+    [?assertMatch({Form, {match, _}},
+                  {Form, re:run(Measure, "^  " ++ Form ++ " +[a-z]", [multiline])})
+     || Form <- ["STUDY", "otp", "list", "report DIR", "compare DIR DIR"]],
+    %% Each option of a command with forms counts in one.
+    [?assertEqual({Name, lists:sort([Option || #{name := Option} <- Options])},
+                  {Name, lists:usort(lists:append([Counting || #{options := Counting} <- Forms]))})
+     || #{name := Name, options := Options, forms := Forms} <- whittle_command_line:table()].
 
 version(Config) ->
     ?assertEqual({0, "whittle 0.1.0\n", ""}, whittle(Config, ["version"])).
@@ -288,6 +305,49 @@ wrong_words(Config) ->
               "arity"},
              {["load", "chek", "s.load"],
               "`whittle load' takes one SCENARIO; `s.load' is a second one (did you mean check?)"},
+             %% The errors of arguments come before those of options.
+             {["load", "chek", "s.load", "--trial"],
+              "`whittle load' takes one SCENARIO; `s.load' is a second one (did you mean check?)"},
+             {["load", "report", "-o", "foo", "dir"],
+              "-o has no effect in `whittle load report DIR': it is for `whittle load SCENARIO';"
+              " see `whittle help load'"},
+             {["load", "--seed", "3", "report", "dir"],
+              "--seed has no effect in `whittle load report DIR': it is for `whittle load"
+              " SCENARIO'; see `whittle help load'"},
+             {["load", "check", "--out=x", "s.load"],
+              "--out has no effect in `whittle load check SCENARIO': it is for `whittle load"
+              " SCENARIO'; see `whittle help load'"},
+             {["load", "check", "--hosts", "a", "s.load"],
+              "--hosts has no effect in `whittle load check SCENARIO': it is for `whittle load"
+              " SCENARIO'; see `whittle help load'"},
+             {["load", "--trial", "s.load"],
+              "--trial has no effect in `whittle load SCENARIO': it is for `whittle load check"
+              " SCENARIO'; see `whittle help load'"},
+             {["load", "s.load", "--connections", "100"],
+              "--connections has no effect in `whittle load SCENARIO': it is for `whittle load"
+              " account'; see `whittle help load'"},
+             {["load", "compare", "a", "b", "--allow-remote"],
+              "--allow-remote has no effect in `whittle load compare DIR DIR': it is for `whittle"
+              " load SCENARIO' and `whittle load check SCENARIO'; see `whittle help load'"},
+             {["load", "account", "--agents", "2"],
+              "--agents has no effect in `whittle load account': it is for `whittle load SCENARIO'"
+              " and `whittle load check SCENARIO'; see `whittle help load'"},
+             {["measure", "report", "dir", "--blocks", "2"],
+              "--blocks has no effect in `whittle measure report DIR': it is for `whittle measure"
+              " STUDY' and `whittle measure otp'; see `whittle help measure'"},
+             {["measure", "start", "--source", "x"],
+              "--source has no effect in `whittle measure STUDY': it is for `whittle measure otp';"
+              " see `whittle help measure'"},
+             {["measure", "list", "--png"],
+              "--png has no effect in `whittle measure list': it is for `whittle measure STUDY' and"
+              " `whittle measure otp' and `whittle measure report DIR'; see `whittle help"
+              " measure'"},
+             {["run", "--memory", "24M"], "`whittle run' needs OUT; see `whittle help run'"},
+             {["run", "--memory", "24M", "--", "out"],
+              "remove -- before `out': `whittle run OUT [ARGUMENT...]'; see `whittle help run'"},
+             {["run", "--memory"], "--memory needs a value; see `whittle help run'"},
+             {["run", "--memry", "out"], "there is no option --memry (did you mean --memory?); see"
+                                         " `whittle help run'"},
              {["measure", "reprt", "dir"],
               "unexpected argument `dir' (did you mean report?); see `whittle help measure'"},
              {["tune", "out", "--blocks", "0"],
@@ -1025,6 +1085,27 @@ run_keeps_arguments(Config) ->
     true = port_command(Port, "a line\n"),
     ?assertEqual({7, "--json\nit's\na  b\n\na line\n"}, to_end(Port)).
 
+%% The options stand before or after the name of an image. Before an executable they have no effect.
+run_options(Config) ->
+    {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
+    File = filename:join(?config(dir, Config), "cut.img"),
+    ok = file:write_file(File, <<0:36/unit:8, 16#016F2818:32/little, 0:2000/unit:8>>),
+    Cut = "cut.img is a cut or damaged image, or a kernel that Whittle did not make (its end is not"
+          " that of an image): copy it again, or build it again",
+    [?assertEqual({Words, {Code, "", "whittle: " ++ Line ++ "\n"}},
+                  {Words, whittle(Config, Words)})
+     || {Words, Code, Line} <-
+            [{["run", "cut.img"], 1, Cut}, {["run", "--memory", "24M", "cut.img"], 1, Cut},
+             {["run", "--no-reboot", "--memory=24M", "cut.img", "--serial", "pty"], 1, Cut},
+             {["size", "cut.img"], 1, Cut}, {["why", "cut.img", "lists"], 1, Cut},
+             {["run", "--memory", "24", "cut.img"], 2,
+              "--memory cannot be `24'; write megabytes as 24M"},
+             {["run", "--memory", "24M", "cut.img", "--memory", "32M"], 2,
+              "--memory is given twice: give it once; see `whittle help run'"},
+             {["run", "--memory", "24M", "hello"], 2,
+              "--memory is for an image of a board, and hello is an executable: remove it; or write"
+              " it after hello if it is for the program"}]].
+
 %% Makes a cache with an entry of each kind. For one entry the test holds the lock, as a build
 %% does.
 clean(Config) ->
@@ -1051,7 +1132,8 @@ clean(Config) ->
     ?assertMatch({match, _},
                  re:run(Listed, "\nother .*/work/thesis.txt \\(Whittle did not create it, so it "
                                 "stays\\)\n")),
-    ?assertMatch({match, _}, re:run(Listed, "\nWhittle removed nothing; .* removes 28 bytes\n$")),
+    ?assertMatch({match, _}, re:run(Listed, "\ntotal +30 *\n\nWhittle removed nothing; `whittle "
+                                            "clean --yes' .* removes 28 bytes\n$")),
     ?assertEqual(Names, Kept()),
     %% No entry is older than an hour.
     ?assertEqual({0, "the cache has no matching entries\n", ""},
@@ -1102,6 +1184,8 @@ clean_beside_build(Config) ->
     ?assertMatch({1, "", "whittle: a build is running and reads the cache (the build holds " ++ _},
                  Refused),
     ?assertMatch({match, [_]}, re:run(Listed, "a build uses it", [global])),
+    ?assertMatch({match, _}, re:run(Listed, "\nWhittle removed nothing; when no build runs, "
+                                            "`whittle clean --yes' .* removes 4 bytes\n$")),
     ?assert(filelib:is_dir(Artifact)),
     "" = os:cmd("flock '" ++ Cache ++ "/locks/in-use' true"),
     {0, Removed, ""} = whittle(Config, ["clean", "--yes"], [Env, "A="]),
@@ -1119,8 +1203,9 @@ flags(Config) ->
                   "boards" => [], "measure" => ["list"]},
     %% In acceptance/suites, tune_SUITE and load_SUITE have those of `tune' and `load', which run
     %% programs, and image_SUITE those of `run'.
-    Flags = [{Name, ["--" ++ Long || #{long := Long} = Option <- Options,
-                                     not is_map_key(value, Option)]}
+    Flags = [{Name, ["--" ++ Long || #{long := Long, name := Key} = Option <- Options,
+                                     not is_map_key(value, Option),
+                                     Name =/= "measure" orelse Key =:= json]}
              || #{name := Name, options := Options} <- whittle_command_line:table(),
                 not lists:member(Name, ["tune", "load", "run"])],
     ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
@@ -1275,7 +1360,7 @@ names_from_outside(Config) ->
     made:file(filename:join(Cache, "artefacts/x\e[31m\nwork 1 1"), "1"),
     Env = ["WHITTLE_CACHE='", Cache, "'; export WHITTLE_CACHE; env A="],
     {0, Listed, ""} = whittle(Config, ["clean"], Env),
-    ?assertMatch([_, "other" ++ _, "", _, ""], string:split(Listed, "\n", all)),
+    ?assertMatch([_, "other" ++ _, "total" ++ _, "", _, ""], string:split(Listed, "\n", all)),
     ?assertMatch({match, _}, re:run(Listed, "artefacts/x\\\\x\\{1B}\\[31m\\\\x\\{A}work 1 1 ")),
     ?assertNot(lists:member($\e, Listed)).
 

@@ -8,7 +8,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([boards/0, board/1, check/2, check_output/1, image/1]).
--export([is_image/1, label/1, emulator/2, memory/1, serial/1]).
+-export([kind/1, label/1, emulator/2, memory/1, serial/1]).
 -export([format_error/1, details/1]).
 
 -export_type([request/0, made/0, error/0]).
@@ -36,6 +36,7 @@
       | {bad_variable, {string(), unicode:chardata()}}
       | {unreadable, {file:filename(), file:posix() | badarg}}
       | {not_an_image, file:filename()}
+      | {cut_image, file:filename()}
       | {damaged_image, file:filename()}
       | {not_ours, file:filename()}
       | {no_emulator, #{board := string(), program := string()}}.
@@ -45,6 +46,9 @@
 -define(MOST_VARIABLES, 48).
 %% The largest image that is read.
 -define(MOST_IMAGE, 1024 * 1024 * 1024).
+%% The bytes at both ends that tell whether a file is an image.
+-define(HEAD, 1024).
+-define(TAIL, 64).
 
 %% @doc Lists the boards that come with Whittle, ordered by name.
 -spec boards() -> [whittle_board_data:board()].
@@ -110,23 +114,22 @@ image(#{board := Board, program := Program, natives := Natives, out := Out} = Re
                    written(Out, whittle_board_label:add(Bytes, Label))
            end]).
 
-%% @doc Tells whether a file ends as an image does. It reads only the end.
--spec is_image(file:filename()) -> boolean().
-is_image(File) ->
-    whittle_file:check(File) =:= ok andalso
-        case file:open(File, [read, raw, binary]) of
-            {ok, Fd} ->
-                Last = case file:position(Fd, {eof, -64}) of
-                           {ok, _} -> file:read(Fd, 64);
-                           {error, _} = Error -> Error
-                       end,
-                ok = file:close(Fd),
-                case Last of
-                    {ok, Bytes} -> whittle_board_label:is_image(Bytes);
-                    _ -> false
-                end;
-            {error, _} -> false
-        end.
+%% @doc Tells whether a file ends as an image does, or only begins as one does (`cut'). It reads
+%% only both ends.
+-spec kind(file:filename()) -> image | cut | other.
+kind(File) ->
+    case is_image(File) of
+        true -> image;
+        false ->
+            case part(File, bof, ?HEAD) of
+                {ok, Bytes} ->
+                    case whittle_board_label:is_kernel(Bytes) of
+                        true -> cut;
+                        false -> other
+                    end;
+                error -> other
+            end
+    end.
 
 %% @doc Reads the label of an image: its board, its program, and all parts with their stored and raw
 %% bytes. The error `damaged_image' means that a byte of the image has changed.
@@ -136,7 +139,11 @@ label(File) ->
         {ok, Bytes} ->
             case whittle_board_label:read(Bytes) of
                 {ok, Label} -> {ok, Label#{size => byte_size(Bytes)}};
-                {error, no_label} -> {error, {not_an_image, File}};
+                {error, no_label} ->
+                    case whittle_board_label:is_kernel(Bytes) of
+                        true -> {error, {cut_image, File}};
+                        false -> {error, {not_an_image, File}}
+                    end;
                 {error, damaged} -> {error, {damaged_image, File}}
             end;
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
@@ -188,6 +195,9 @@ format_error({unreadable, {File, Reason}}) ->
     [File, " ", whittle_file:format_error(Reason), ": name another file"];
 format_error({not_an_image, File}) ->
     [File, " is no image of a board: build one with `whittle build PATH --board NAME'"];
+format_error({cut_image, File}) ->
+    [File, " is a cut or damaged image, or a kernel that Whittle did not make (its end is not that "
+     "of an image): copy it again, or build it again"];
 format_error({damaged_image, File}) ->
     [File, " is damaged: copy it again, or build it again"];
 format_error({not_ours, File}) ->
@@ -206,6 +216,27 @@ details({runtime, Reason}) -> whittle_runtime:step_output(Reason);
 details(_) -> [].
 
 %% Internal
+
+is_image(File) ->
+    case part(File, {eof, -?TAIL}, ?TAIL) of
+        {ok, Bytes} -> whittle_board_label:is_image(Bytes);
+        error -> false
+    end.
+
+part(File, From, Size) ->
+    case whittle_file:check(File) =:= ok andalso file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            Read = case file:position(Fd, From) of
+                       {ok, _} -> file:read(Fd, Size);
+                       {error, _} = Error -> Error
+                   end,
+            ok = file:close(Fd),
+            case Read of
+                {ok, _} -> Read;
+                _ -> error
+            end;
+        _ -> error
+    end.
 
 runtime({error, Reason}) -> {error, {runtime, Reason}};
 runtime({ok, _} = Ok) -> Ok.

@@ -5,7 +5,7 @@
 %% before the label. This module is pure.
 -module(whittle_board_label).
 
--export([add/2, read/1, is_image/1]).
+-export([add/2, read/1, is_image/1, is_kernel/1]).
 
 -export_type([label/0, part/0, error/0]).
 
@@ -38,6 +38,17 @@ add(Image, #{parts := Parts} = Label) ->
 is_image(Bytes) ->
     Size = length(?MARK),
     byte_size(Bytes) >= Size andalso binary:part(Bytes, byte_size(Bytes), -Size) =:= <<?MARK>>.
+
+%% @doc Tells whether the first bytes of a file are those of a kernel of Linux: a zImage for ARM, an
+%% Image for 64-bit ARM or RISC-V, or a bzImage. The marks are those of Linux's documents on
+%% booting.
+-spec is_kernel(binary()) -> boolean().
+is_kernel(Bytes) ->
+    lists:any(fun({At, Mark}) ->
+                      byte_size(Bytes) >= At + byte_size(Mark)
+                          andalso binary:part(Bytes, At, byte_size(Mark)) =:= Mark
+              end, [{36, <<16#016F2818:32/little>>}, {56, <<"ARM", 16#64>>}, {56, <<"RSC", 5>>},
+                    {514, <<"HdrS">>}]).
 
 %% @doc Reads the label of an image and checks the digest. The last part is the label itself, so the
 %% stored bytes of all parts add up to the image.

@@ -7,11 +7,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([boards/1, unknown_board/1, mistakes_in_a_board/1, hostile_board/1, reasons/1, features/1,
          target/1, variables/1, archive/1, label/1, hostile_label/1, changed_image/1, files/1,
-         command/1, sizes/1, errors/1]).
+         cut_files/1, command/1, sizes/1, errors/1]).
 
 all() ->
     [boards, unknown_board, mistakes_in_a_board, hostile_board, reasons, features, target,
-     variables, archive, label, hostile_label, changed_image, files, command, sizes, errors].
+     variables, archive, label, hostile_label, changed_image, files, cut_files,
+     command, sizes, errors].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -180,7 +181,7 @@ files(Config) ->
     Image = filename:join(Dir, "a.img"),
     Parts = [#{name => <<"all">>, stored => 5, raw => 5}],
     ok = file:write_file(Image, whittle_board_label:add(<<"image">>, (words())#{parts => Parts})),
-    ?assert(whittle_board:is_image(Image)),
+    ?assertEqual(image, whittle_board:kind(Image)),
     ?assertEqual(ok, whittle_board:check_output(Image)),
     ?assertMatch({ok, #{name := <<"n">>}}, whittle_board:label(Image)),
     %% A path in the label chooses no emulator.
@@ -201,15 +202,35 @@ files(Config) ->
     ?assertMatch({error, {bad_board, _}}, whittle_board:board(Strange)),
     Text = filename:join(Dir, "text"),
     ok = file:write_file(Text, "a letter"),
-    ?assertNot(whittle_board:is_image(Text)),
-    ?assertNot(whittle_board:is_image(Dir)),
-    ?assertNot(whittle_board:is_image(filename:join(Dir, "none"))),
+    [?assertEqual({File, other}, {File, whittle_board:kind(File)})
+     || File <- [Text, Dir, filename:join(Dir, "none"), "/bin/sh"]],
     {error, Ours} = whittle_board:check_output(Text),
     said(Ours, "exists and is no image of a board: name another file with -o"),
     {error, NoImage} = whittle_board:label(Text),
     said(NoImage, "is no image of a board"),
     {error, Pack} = whittle_board:check_output(filename:join(Dir, "none/a.img")),
     ?assertMatch({pack, _}, Pack).
+
+%% A file that begins with a kernel and does not end with a label is a cut image, or the kernel of
+%% somebody else, which no build replaces.
+cut_files(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "a.img"),
+    [begin
+         Kernel = <<0:At/unit:8, Mark/binary, 0:2000/unit:8>>,
+         Parts = [#{name => <<"all">>, stored => byte_size(Kernel), raw => byte_size(Kernel)}],
+         Whole = whittle_board_label:add(Kernel, (words())#{parts => Parts}),
+         ok = file:write_file(File, Whole),
+         ?assertEqual({At, image}, {At, whittle_board:kind(File)}),
+         [begin
+              ok = file:write_file(File, Bytes),
+              ?assertEqual({At, cut}, {At, whittle_board:kind(File)}),
+              {error, Cut} = whittle_board:label(File),
+              said(Cut, "is a cut or damaged image"),
+              ?assertMatch({error, {not_ours, File}}, whittle_board:check_output(File))
+          end || Bytes <- [binary:part(Whole, 0, byte_size(Whole) - 1), Kernel,
+                           binary:part(Kernel, 0, At + 4), <<Whole/binary, 0>>]]
+     end || {At, Mark} <- [{36, <<16#18, 16#28, 16#6F, 1>>}, {56, <<"ARM\x64">>},
+                           {56, <<"RSC\x05">>}, {514, <<"HdrS">>}]].
 
 command(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
@@ -246,7 +267,7 @@ errors(_) ->
          ?assertNot(lists:member($\n, Text)),
          ?assertNotEqual($., lists:last(Text))
      end || Error <- [Link, {no_place, {"/tmp", enospc}}, {unreadable, {"a", enoent}},
-                      {damaged_image, "a"},
+                      {damaged_image, "a"}, {cut_image, "a"},
                       {no_emulator, #{board => "b", program => "qemu-system-arm"}}]].
 
 said(Reason, Part) ->

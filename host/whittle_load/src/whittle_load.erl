@@ -5,7 +5,8 @@
 -module(whittle_load).
 
 -export([account/2, account_tables/1, account_json/1, account_progress/1]).
--export([run/2, stop/1, report/1, compare/2, check/2, need/1]).
+-export([run/2, stop/1, report/1, check/2, need/1]).
+-export([compare/2, comparison_tables/1, comparison_json/1]).
 -export([view/2, viewed/2, view_lines/2]).
 -export([progress/2, warnings/1, tables/1, json/1, met/1, code/1, format_error/1, details/1]).
 
@@ -28,10 +29,11 @@
 
 -type need() :: whittle_load_limits:need().
 
-%% Of run/2 and report/1. `page' and `notes' are there if the run has a directory. `failure' says
-%% that the last files could not be written.
--type report() :: #{result := whittle_load_result:result(), page => file:filename(),
-                    notes => [unicode:chardata()], failure => reason(), _ => _}.
+%% Of run/2 and report/1. `dir', `page' and `notes' are there if the run has a directory. `failure'
+%% says that the last files could not be written.
+-type report() :: #{result := whittle_load_result:result(), dir => file:filename(),
+                    page => file:filename(), notes => [unicode:chardata()], failure => reason(),
+                    _ => _}.
 
 -type reason() :: whittle_load_scenario:error()
                 | whittle_load_run:error()
@@ -87,7 +89,7 @@ kept(File, Scenario, #{agents := Agents}, #{dir := Given} = Options, Run) ->
     case Created of
         {ok, Log} ->
             try Run(Scenario, fun(Second) -> keep(Dir, Log, Second) end) of
-                {ok, Outcome} -> {ok, finished(Dir, Log, Options, Outcome)};
+                {ok, Outcome} -> {ok, finished(Dir, Log, Options, Outcome#{dir => Dir})};
                 {error, _} = Error ->
                     ok = whittle_load_samples:remove(Dir),
                     Error
@@ -133,7 +135,7 @@ report(Dir) ->
     case whittle_load_report:read(Dir) of
         {ok, Report} ->
             case whittle_load_report:write(Dir, Report) of
-                {ok, Page, Notes} -> {ok, Report#{page => Page, notes => Notes}};
+                {ok, Page, Notes} -> {ok, Report#{dir => Dir, page => Page, notes => Notes}};
                 {error, _} = Error -> Error
             end;
         {error, _} = Error -> Error
@@ -186,17 +188,26 @@ holds(#{classes := Classes}) ->
 %% @doc Compares two directories: users, errors and the latencies of the steps that both have.
 %% Errors are those of {@link format_error/1}.
 -spec compare(file:filename(), file:filename()) ->
-          {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.
+          {ok, whittle_load_comparison:comparison()} | {error, reason()}.
 compare(One, Other) ->
     whittle_work:steps(
       [fun(_) -> whittle_load_report:read(One) end,
        fun(First) ->
                case whittle_load_report:read(Other) of
                    {ok, Second} ->
-                       {ok, whittle_load_table:comparison({One, First}, {Other, Second})};
+                       {ok, whittle_load_comparison:compare({One, First}, {Other, Second})};
                    {error, _} = Error -> Error
                end
        end]).
+
+%% @doc Writes a comparison as tables for a terminal. The first row of a table is its head.
+-spec comparison_tables(whittle_load_comparison:comparison()) ->
+          [[[unicode:chardata() | integer()]]].
+comparison_tables(Comparison) -> whittle_load_comparison:tables(Comparison).
+
+%% @doc Writes a comparison as data.
+-spec comparison_json(whittle_load_comparison:comparison()) -> whittle_json:json().
+comparison_json(Comparison) -> whittle_load_comparison:json(Comparison).
 
 %% @doc Stops a run in order. The pid comes with the event `running'.
 -spec stop(pid()) -> ok.
@@ -309,8 +320,8 @@ progress(Second, Result) -> whittle_load_table:progress(Second, Result).
 -spec warnings(report()) -> [unicode:chardata()].
 warnings(Report) -> whittle_load_table:warnings(Report).
 
-%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, and a user
-%% was held if the users of the scenario can be.
+%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
+%% failed, and a user was held if the users of the scenario can be.
 -spec met(report()) -> boolean().
 met(Report) -> whittle_load_table:met(Report).
 
@@ -318,9 +329,16 @@ met(Report) -> whittle_load_table:met(Report).
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
 tables(Report) -> whittle_load_table:tables(Report).
 
-%% @doc Writes the report as data.
+%% @doc Writes the report as data, with the names of its directory and its page.
 -spec json(report()) -> whittle_json:json().
-json(Report) -> whittle_load_table:json(Report).
+json(Report) ->
+    Name = fun(Key) ->
+                   case Report of
+                       #{Key := File} -> unicode:characters_to_binary(File);
+                       #{} -> null
+                   end
+           end,
+    (whittle_load_table:json(Report))#{directory => Name(dir), page => Name(page)}.
 
 %% @doc Returns the name of an error.
 -spec code(reason()) -> atom().
@@ -338,7 +356,7 @@ details(_) -> [].
 format_error({Tag, _} = Reason) when Tag =:= unreadable; Tag =:= scenario ->
     whittle_load_scenario:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote;
-                                      Tag =:= source ->
+                                      Tag =:= source; Tag =:= no_source ->
     whittle_load_target:format_error(Reason);
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
@@ -346,8 +364,7 @@ format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
 format_error({Tag, _} = Reason) when Tag =:= exists; Tag =:= no_samples; Tag =:= damaged;
                                      Tag =:= cannot_write ->
     whittle_load_samples:format_error(Reason);
-format_error(no_ssh) -> whittle_load_hosts:format_error(no_ssh);
-format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name ->
+format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name; Tag =:= no_ssh ->
     whittle_load_hosts:format_error(Reason);
 format_error({trial, _} = Reason) -> whittle_load_trial:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= account; Tag =:= memory; Tag =:= few_files ->

@@ -8,25 +8,35 @@
 -define(LONGEST_TRACE, 30 * 24 * 3_600_000_000_000).
 
 %% @doc Reads a table in CSV (RFC 4180): the names of its columns from the first line, and its other
-%% lines. All must have the same number of fields. The error names the line.
+%% lines. All must have the same number of fields, and no two columns the same name. The error names
+%% the line.
 -spec rows(binary()) -> {ok, {[string()], [tuple()]}} | {error, string()}.
 rows(Bytes) ->
     case lines(Bytes, 1, []) of
         {ok, []} -> {error, "the file is empty: its first line has the names of the columns"};
         {ok, [_]} -> {error, "the file has no line behind the names of the columns"};
         {ok, [{_, Names} | Lines]} ->
-            case [N || {N, Fields} <- Lines, length(Fields) =/= length(Names)] of
-                [] ->
-                    Columns = [unicode:characters_to_list(Name) || Name <- Names],
-                    case lists:all(fun is_list/1, Columns) of
-                        true -> {ok, {Columns, [list_to_tuple(Fields) || {_, Fields} <- Lines]}};
-                        false -> {error, line(1, "is not UTF-8: store the file in UTF-8")}
-                    end;
-                [N | _] ->
+            case {names(Names), [N || {N, Fields} <- Lines, length(Fields) =/= length(Names)]} of
+                {{ok, Columns}, []} ->
+                    {ok, {Columns, [list_to_tuple(Fields) || {_, Fields} <- Lines]}};
+                {{error, _} = Error, _} -> Error;
+                {_, [N | _]} ->
                     {error, line(N, io_lib:format("does not have the ~b fields of the first line",
                                                   [length(Names)]))}
             end;
         {error, _} = Error -> Error
+    end.
+
+%% A spreadsheet may write columns without names.
+names(Names) ->
+    Columns = [unicode:characters_to_list(Name) || Name <- Names],
+    Named = [Column || Column <- Columns, Column =/= ""],
+    case {lists:all(fun is_list/1, Columns), Named -- lists:usort(Named)} of
+        {false, _} -> {error, line(1, "is not UTF-8: store the file in UTF-8")};
+        {true, []} -> {ok, Columns};
+        {true, [Twice | _]} ->
+            {error, line(1, io_lib:format("has two columns with the name `~ts': rename one",
+                                          [whittle_file_name:printable(Twice)]))}
     end.
 
 lines(<<>>, _, Lines) -> {ok, lists:reverse(Lines)};
@@ -84,7 +94,7 @@ without_return(Text) ->
         _ -> Text
     end.
 
-line(N, Text) -> lists:flatten(io_lib:format("line ~b ~s", [N, Text])).
+line(N, Text) -> lists:flatten(io_lib:format("line ~b ~ts", [N, Text])).
 
 %% @doc Reads the starts of a trace: a line has the seconds from the begin of the phase, and no line
 %% is before the one above it. The result is nanoseconds.

@@ -12,7 +12,7 @@
 -export_type([error/0]).
 
 -type error() :: {host_name, string()}
-               | no_ssh
+               | {no_ssh, Program :: string()}
                | {host, {Host :: string(), Why :: {ssh, string()} | timeout | {machine, string()}}}.
 
 -record(host, {name :: string(),
@@ -47,8 +47,9 @@ check(Names) ->
                   fun(([whittle_load_build:command(), ...]) -> Result)) ->
           Result | {error, Reason | error()}.
 with_agents(Names, Build, Command, Fun) ->
-    case os:find_executable(os:getenv(?SSH, "ssh")) of
-        false -> {error, no_ssh};
+    Program = case os:getenv(?SSH, "") of "" -> "ssh"; Other -> Other end,
+    case os:find_executable(Program) of
+        false -> {error, {no_ssh, Program}};
         Ssh ->
             Hosts = [#host{name = Name, keeper = keeper(Ssh, Name)} || Name <- Names],
             try
@@ -196,8 +197,11 @@ remote(Ssh, #host{name = Name, dir = Dir}, Command) ->
 format_error({host_name, Name}) ->
     ["--hosts cannot have `", Name, "': write HOST or USER@HOST, and options of ssh into "
      "~/.ssh/config"];
-format_error(no_ssh) ->
-    "there is no program `ssh' in the PATH: install it (Debian: openssh-client)";
+format_error({no_ssh, "ssh"}) ->
+    "there is no program `ssh' on the PATH: install it (Debian package openssh-client)";
+format_error({no_ssh, Program}) ->
+    ["the program ", Program, " of the variable " ?SSH " is not there, or not executable: correct "
+     "or unset the variable"];
 format_error({host, {Name, {ssh, Text}}}) ->
     [Name, ": ssh: ", Text,
      case [Hint || {Pattern, Hint} <- hints(), string:find(Text, Pattern) =/= nomatch] of

@@ -105,7 +105,7 @@ check(#{target := #{host := Host, transport := Transport}, phases := Phases},
      #{limit => "memory of TCP, if a tenth has unread data",
        needs => ceil(Users * Ends * ?UNREAD) * ?PAGE, has => TcpMemory,
        lift => "sysctl net.ipv4.tcp_mem (three numbers of pages)"},
-     #{limit => "memory without the server's own",
+     #{limit => "memory of the agents and the kernel (without the server)",
        needs => Agents * whittle_load_cost:agent()
            + Users * (whittle_load_cost:user(Transport) + whittle_load_cost:kernel(Kernel)),
        has => Memory, lift => "use fewer users, or run the server elsewhere"}]

@@ -51,9 +51,12 @@ data(File) ->
        fun(Code) -> exported([{row, 1}], File, Code) end,
        fun(Code) -> attribute(columns, "-columns([user, password]).", File, Code) end,
        fun({Columns, Code}) ->
-               case lists:all(fun is_atom/1, Columns) of
-                   true -> {ok, {[atom_to_list(Column) || Column <- Columns], Code}};
-                   false -> {error, [File, ": the attribute `columns' is a list of atoms"]}
+               case {lists:all(fun is_atom/1, Columns), Columns -- lists:usort(Columns)} of
+                   {true, []} -> {ok, {[atom_to_list(Column) || Column <- Columns], Code}};
+                   {true, [Twice | _]} ->
+                       {error, [File, ": the attribute `columns' has `", atom_to_list(Twice),
+                                "' twice: rename one"]};
+                   {false, _} -> {error, [File, ": the attribute `columns' is a list of atoms"]}
                end
        end]).
 

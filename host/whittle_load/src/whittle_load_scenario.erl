@@ -129,16 +129,57 @@ scenario(Nodes, Dir) ->
       thresholds => one(thresholds, fun(Node) -> list(Node, fun threshold_of/1) end, [], Terms),
       sources => one(sources, fun(Node) -> list(Node, fun address/1) end, [], Terms),
       hibernate => one(hibernate, fun whittle_load_read:time/1, 1_000_000_000, Terms)},
-    ok = known_steps(Scenario, Terms),
+    ok = measurable(Protocol, Scenario, Terms),
     Scenario.
 
-%% A threshold for a step that no user has could never be met.
-known_steps(#{classes := Classes, thresholds := Thresholds}, Terms) ->
-    Known = ["delivery", "connect" | whittle_load_steps:names(Classes)],
-    [fail(Node, ["no step has the name `", Step, "'", whittle_suggestion:hint(Step, Known)])
-     || #{step := Step} <- Thresholds, Step =/= all, not lists:member(Step, Known),
-        #{thresholds := {Node, _}} <- [Terms]],
+%% A threshold for a measure that this scenario does not have could never be met, or always.
+measurable(Protocol, #{classes := Classes, thresholds := Thresholds}, Terms) ->
+    Instructions = lists:append([tuple_to_list(Program) || #{program := Program} <- Classes]),
+    [fail(Node, Problem)
+     || #{thresholds := {Node, _}} <- [Terms],
+        Threshold <- Thresholds, Problem <- [problem(Threshold, Protocol, Instructions, Classes)],
+        Problem =/= none],
     ok.
+
+problem(#{measure := Measure, step := Step}, #{name := Name}, Instructions, Classes) ->
+    Known = ["connect", "delivery" | whittle_load_steps:names(Classes)],
+    case Measure of
+        held when Step =:= all ->
+            case lists:member(held, Instructions) of
+                true -> none;
+                false when Name =:= http ->
+                    "users of HTTP never count as held: set a threshold for `started' or `errors'";
+                false ->
+                    "no step of these users makes them count as held: correct the steps, or set a "
+                        "threshold for `started' or `errors'"
+            end;
+        _ when Step =:= all -> none;
+        _ when Measure =:= mean; element(1, Measure) =:= quantile ->
+            case lists:member(Step, Known) of
+                true when Step =:= "delivery" -> undelivered(Name, Instructions);
+                true -> none;
+                false ->
+                    ["no step has the name `", Step, "'", whittle_suggestion:hint(Step, Known),
+                     ": take one of ", lists:join(", ", Known)]
+            end;
+        _ ->
+            Word = case Measure of error_share -> errors; _ -> Measure end,
+            ["`", atom_to_list(Word), "' counts for all steps together: leave out `", Step, "'"]
+    end.
+
+%% Users of XMPP and of a client of the user's own can measure it for all messages.
+undelivered(http, _) -> "users of HTTP measure no `delivery'";
+undelivered(Name, Instructions) when Name =:= lines; Name =:= websocket; Name =:= mqtt ->
+    case lists:any(fun is_timed/1, Instructions) of
+        true -> none;
+        false -> "no text of these users has `${sent}', so they measure no `delivery'"
+    end;
+undelivered(_, _) -> none.
+
+is_timed({step, _, Step, _}) when is_tuple(Step) ->
+    lists:any(fun(Value) -> is_list(Value) andalso lists:member(sent, Value) end,
+              tuple_to_list(Step));
+is_timed(_) -> false.
 
 %% The options of the client
 options(#{name := Name}, #{host := Host, port := Port} = Target, Path, Terms) ->
@@ -285,7 +326,7 @@ target(Node) ->
         #{scheme := Scheme, host := Host} = Parts when Host =/= "" ->
             {Protocol, Transport} = scheme(string:lowercase(Scheme), Node),
             Target = #{client => maps:get(client, Protocol), transport => Transport,
-                       host => host(Host), port => port(Scheme, Parts, Node, Problem)},
+                       host => host(Host, Node), port => port(Scheme, Parts, Node, Problem)},
             {Protocol, Target, path(Protocol, Parts, Node, Problem)};
         _ -> fail(Node, Problem)
     end.
@@ -321,8 +362,12 @@ scheme(Scheme, Node) ->
                         lists:join(", ", Known)])
     end.
 
-host(Text) ->
+%% A server that listens on all addresses of a machine shows one of these two.
+host(Text, Node) ->
     case inet:parse_strict_address(Text) of
+        {ok, Address} when Address =:= {0, 0, 0, 0}; Address =:= {0, 0, 0, 0, 0, 0, 0, 0} ->
+            fail(Node, ["`", Text, "' stands for all addresses of a server: name one of them, such "
+                        "as ", case Address of {_, _, _, _} -> "127.0.0.1"; _ -> "[::1]" end]);
         {ok, Address} -> Address;
         {error, _} -> unicode:characters_to_binary(Text)
     end.

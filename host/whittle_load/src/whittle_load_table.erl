@@ -3,7 +3,7 @@
 %% @hidden
 -module(whittle_load_table).
 
--export([progress/2, warnings/1, met/1, tables/1, json/1, csv/1, comparison/2, value/2]).
+-export([progress/2, warnings/1, met/1, tables/1, json/1, csv/1, value/2]).
 
 -export_type([report/0]).
 
@@ -42,15 +42,24 @@ warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duratio
       ". Use fewer users or more agents, or run them where more processors are free"]
      || [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
         ++ [stopped(Stopped, Duration) || Stopped =/= none]
-        ++ [io_lib:format("~b of ~b agents ended too soon (~ts): their users and their last counts "
-                          "are not in the results",
-                          [length(Lost), Agents,
-                           lists:join(", ", [integer_to_list(N) || N <- Lost])]) || Lost =/= []]
-        ++ [["no user could connect", most(Result), ": start the server, or correct `target'"]
+        ++ [lost(Lost, Agents) || Lost =/= []]
+        ++ [["no user could connect", most(Result), ": ", remedy(Result)]
             || not connected(Result)]
         ++ [["no user came so far that it counts as held", most(Result),
              ": correct the steps, or the users' names and passwords"]
-            || connected(Result), not held(Report)].
+            || connected(Result), not held(Report)]
+        ++ [["all users failed", most(Result), ": correct the steps, or look for the reason in the "
+             "server's log"]
+            || connected(Result), held(Report), all_failed(Result)].
+
+lost([N], Agents) ->
+    io_lib:format("agent ~b of ~b ended too soon: the results lack its last counts, and its users "
+                  "do not count as held", [N, Agents]);
+lost(Numbers, Agents) ->
+    io_lib:format("~b of ~b agents ended too soon (the agents ~ts): the results lack their last "
+                  "counts, and their users do not count as held",
+                  [length(Numbers), Agents,
+                   lists:join(", ", [integer_to_list(N) || N <- Numbers])]).
 
 stopped({Why, After}, Duration) ->
     At = io_lib:format(" at second ~b of ~b", [seconds(After), seconds(Duration)]),
@@ -68,7 +77,23 @@ most(Result) ->
     [io_lib:format(" (~ts, ~b times: ~ts)", [Step, N, Kind])
      || {{Step, Kind}, N} <- lists:sublist(whittle_load_result:errors(Result), 1)].
 
+%% An address of `sources' that the machine of an agent lacks has this error.
+remedy(Result) ->
+    case whittle_load_result:errors(Result) of
+        [{{_, <<"eaddrnotavail">>}, _} | _] ->
+            "correct `sources', if the scenario has it, or `target'";
+        _ -> "start the server, or correct `target'"
+    end.
+
 connected(Result) -> whittle_load_result:event(connected, Result) > 0.
+
+%% Each open user fails at most once. A closed user may fail many times, and completes cycles
+%% otherwise.
+all_failed(Result) ->
+    Errors = lists:sum([N || {_, N} <- whittle_load_result:errors(Result)]),
+    Started = whittle_load_result:event(started, Result),
+    Started > 0 andalso Errors >= Started andalso whittle_load_result:held(Result) =:= 0
+        andalso whittle_load_result:event(cycles, Result) =:= 0.
 
 %% Whether a user was held, where users can be held and failed
 held(#{result := Result} = Report) ->
@@ -81,12 +106,12 @@ reason({late, Time}) ->
     ["1 % of all starts and ends of waits came more than ", whittle_load_unit:format_time(Time),
      " late"].
 
-%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, and a user
-%% was held if the users of the scenario can be.
+%% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
+%% failed, and a user was held if the users of the scenario can be.
 -spec met(report()) -> boolean().
 met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
     Lost =:= [] andalso lists:all(fun(#{met := Met}) -> Met end, Verdicts)
-        andalso connected(Result) andalso held(Report).
+        andalso connected(Result) andalso held(Report) andalso not all_failed(Result).
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
@@ -197,34 +222,3 @@ csv(#{result := Result}) ->
          #{count := Count, sum := Sum} = Latency <- [whittle_load_result:latency(Step, Result)]]].
 
 quoted(Text) -> [$", string:replace(Text, "\"", "\"\"", all), $"].
-
-%% @doc Writes tables that compare two reports by the names of their directories. The ratio is that
-%% of
-%% the second to the first.
--spec comparison({unicode:chardata(), report()}, {unicode:chardata(), report()}) ->
-          [[[unicode:chardata() | integer()]]].
-comparison({One, #{result := First}}, {Other, #{result := Second}}) ->
-    Head = [One, Other, "ratio"],
-    Errors = fun(Result) -> lists:sum([N || {_, N} <- whittle_load_result:errors(Result)]) end,
-    Both = [Step || Step <- whittle_load_result:steps(First),
-                    lists:member(Step, whittle_load_result:steps(Second))],
-    [[["users" | Head]
-      | [[Label, A, B, ratio(A, B)]
-         || {Label, Count} <-
-                [{atom_to_list(Event), fun(Result) -> whittle_load_result:event(Event, Result) end}
-                 || Event <- [started, connected, ended]]
-                ++ [{"held at the end", fun whittle_load_result:held/1}, {"errors", Errors}],
-            {A, B} <- [{Count(First), Count(Second)}]]]]
-        ++ [[["latency" | Head]
-             | [[[Step, $\s, Name], whittle_load_unit:format_time(A),
-                 whittle_load_unit:format_time(B), ratio(A, B)]
-                || Step <- Both, {Name, Part} <- [{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99},
-                                                  {"max", 1.0}],
-                   {A, B} <- [{quantile(Part, Step, First), quantile(Part, Step, Second)}]]]
-            || Both =/= []].
-
-quantile(Part, Step, Result) ->
-    whittle_load_result:quantile(Part, whittle_load_result:latency(Step, Result)).
-
-ratio(A, B) when A > 0 -> io_lib:format("~.2f", [B / A]);
-ratio(_, _) -> "-".

@@ -16,7 +16,8 @@ tables(_) ->
               {["user", "password"], [{<<"ann">>, <<"x">>}, {<<"bob">>, <<"y">>}]}},
              {<<"a\r\n1\r\n2">>, {["a"], [{<<"1">>}, {<<"2">>}]}},
              {<<"a,b\n\"x, \"\"y\"\"\n\",\n">>,
-              {["a", "b"], [{<<"x, \"y\"\n">>, <<>>}]}}]].
+              {["a", "b"], [{<<"x, \"y\"\n">>, <<>>}]}},
+             {<<"a,,\n1,2,3\n">>, {["a", "", ""], [{<<"1">>, <<"2">>, <<"3">>}]}}]].
 
 %% A field with newlines counts its lines.
 wrong_tables(_) ->
@@ -27,6 +28,11 @@ wrong_tables(_) ->
              {<<"a,b\n1,2\n1\n">>, "line 3 does not have the 2 fields of the first line"},
              {<<"a\n\"x\ny\"\n1,2\n">>,
               "line 4 does not have the 1 fields of the first line"},
+             {<<"user,room,user\n1,2,3\n">>,
+              "line 1 has two columns with the name `user': rename one"},
+             {<<"\"a\n\",\"a\n\"\n1,2\n">>,
+              "line 1 has two columns with the name `a\\x{A}': rename one"},
+             {<<"a,", 255, "\n1,2\n">>, "line 1 is not UTF-8: store the file in UTF-8"},
              {<<"na\xefve,b\n1,2\n">>, "line 1 is not UTF-8: store the file in UTF-8"},
              {<<"a\n\"x\n">>, "line 2 has a quote that does not end, or text behind one"},
              {<<"a\n\"x\"y\n">>, "line 2 has a quote that does not end, or text behind one"}]].

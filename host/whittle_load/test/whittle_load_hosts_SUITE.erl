@@ -121,9 +121,14 @@ names(_) ->
                  whittle_load:run("no-file.load", #{hosts => ["-x"]})).
 
 no_ssh(Config) ->
-    true = os:putenv("WHITTLE_SSH",
-                     filename:join(proplists:get_value(priv_dir, Config), "missing")),
-    ?assertMatch({error, no_ssh}, agents(fun(_) -> error(built) end, fun(_) -> error(started) end)).
+    Missing = filename:join(proplists:get_value(priv_dir, Config), "missing"),
+    true = os:putenv("WHITTLE_SSH", Missing),
+    {error, Reason} = agents(fun(_) -> error(built) end, fun(_) -> error(started) end),
+    ?assertEqual("the program " ++ Missing ++ " of the variable WHITTLE_SSH is not there, or not "
+                 "executable: correct or unset the variable",
+                 lists:flatten(whittle_load:format_error(Reason))),
+    ?assertMatch("there is no program `ssh' on the PATH: " ++ _,
+                 lists:flatten(whittle_load:format_error({no_ssh, "ssh"}))).
 
 %% The agent is copied whole, its words and variables arrive as they are, and nothing stays.
 runs(Config) ->
@@ -195,25 +200,41 @@ failed_build(Config) ->
     ?assertEqual({error, no_build}, agents(fun(_) -> {error, no_build} end, fun(_) -> ok end)),
     ?assertEqual([], left(Dir)).
 
-%% Whatever ends the session, the host removes the directory. The removal is seen through the end of
-%% the keeper's output: here ssh itself is killed, so the server closes the input of the keeper.
+%% Whatever ends the session, the host removes the directory. Here ssh itself is killed, so the
+%% server closes the input of the keeper, and the keeper ends.
 killed_keeper(Config) ->
     Dir = ssh("ssh", Config),
-    ok = agents(built(Dir),
-                fun(_) ->
-                        [_] = left(Dir),
-                        "" = os:cmd("pkill -KILL -f -- '" ++ filename:join(Dir, "ssh.config")
-                                    ++ "'"),
-                        ok
-                end),
-    gone(Dir, 500).
+    {ok, Watch} = agents(built(Dir),
+                         fun(_) ->
+                                 [_] = left(Dir),
+                                 Watch = watch(Dir),
+                                 "" = os:cmd("pkill -KILL -f -- '"
+                                             ++ filename:join(Dir, "ssh.config") ++ "'"),
+                                 {ok, Watch}
+                         end),
+    receive {Watch, {exit_status, Status}} -> ?assertEqual(0, Status) end,
+    ?assertEqual([], left(Dir)).
 
-gone(Dir, Tries) ->
-    case left(Dir) of
-        [] -> ok;
-        Left when Tries =:= 0 -> error({left, Left});
-        _ -> receive after 20 -> gone(Dir, Tries - 1) end
-    end.
+%% Waits for the end of the keepers on this host. Their shells have TMPDIR from the server of ssh.
+watch(Dir) ->
+    Port = open_port({spawn_executable, os:find_executable("python3")},
+                     [{args, ["-c", watch(), "TMPDIR=" ++ filename:join(Dir, "tmp")]}, {line, 100},
+                      exit_status]),
+    receive {Port, {data, {eol, Count}}} -> ?assertNotEqual("0", Count) end,
+    Port.
+
+%% The kernel tells the end of a process by its descriptor.
+watch() ->
+    "import os, select, sys\n"
+    "watched = []\n"
+    "for pid in filter(str.isdigit, os.listdir('/proc')):\n"
+    "    try:\n"
+    "        with open('/proc/' + pid + '/environ', 'rb') as file:\n"
+    "            if sys.argv[1].encode() in file.read().split(b'\\0'):\n"
+    "                watched.append(os.pidfd_open(int(pid)))\n"
+    "    except OSError: pass\n"
+    "print(len(watched), flush=True)\n"
+    "for end in watched: select.select([end], [], [])\n".
 
 %% Internal
 

@@ -57,7 +57,8 @@ needs(_) ->
      || {Limit, Change} <- [{"descriptors of an agent", #{files => 50}},
                             {"descriptors of the machine", #{all_files => 200}},
                             {"local ports of an address", #{ports => 0}},
-                            {"memory without the server's own", #{memory => 1_000_000}},
+                            {"memory of the agents and the kernel (without the server)",
+                             #{memory => 1_000_000}},
                             {"memory of TCP, if a tenth has unread data",
                              #{tcp_memory => 80_000}},
                             {"connections that wait for accept", #{backlog => 99}},
@@ -86,7 +87,8 @@ ipv6(_) ->
     ?assertMatch({match, _}, re:run(Lift, "ip -6 addr add")).
 
 unknown(_) ->
-    ?assert(enough("memory without the server's own", #{memory => unknown})).
+    ?assert(enough("memory of the agents and the kernel (without the server)",
+                   #{memory => unknown})).
 
 %% Linux tells all of them.
 this_machine(_) ->

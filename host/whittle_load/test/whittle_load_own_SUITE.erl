@@ -67,7 +67,12 @@ data(Config) ->
                                                   'end'}}]}},
                  scenario("[connect, {send, \"${e-mail}\"}]", "{data, \"rows.erl\"}.", Config)),
     ?assertMatch("3:34: there is no `${mail}'" ++ _,
-                 message("[connect, {send, \"${mail}\"}]", "{data, \"rows.erl\"}.", Config)).
+                 message("[connect, {send, \"${mail}\"}]", "{data, \"rows.erl\"}.", Config)),
+    ok = written("rows.erl", "-module(rows).\n-export([row/1]).\n-columns([name, room, name]).\n"
+                             "row(_) -> {<<>>, <<>>, <<>>}.\n", Config),
+    ?assertMatch({match, _}, re:run(message("[connect]", "{data, \"rows.erl\"}.", Config),
+                                    "rows.erl: the attribute `columns' has `name' twice: rename "
+                                    "one$")).
 
 compiled(Config) ->
     Dir = proplists:get_value(dir, Config),

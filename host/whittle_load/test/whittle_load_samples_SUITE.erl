@@ -8,12 +8,12 @@
 -export([as_written/1, hostile/1, samples/1, noise/1, cut/1, damaged/1, exists/1,
          free/1, full_disk/1]).
 -export([report/1,
-         killed/1, warnings/1, texts_of_others/1, comparison/1, long/1, messages/1]).
+         killed/1, warnings/1, all_failed/1, wrong_sources/1, texts_of_others/1, comparison/1,
+         long/1, messages/1]).
 
 all() ->
     [as_written, hostile, samples, noise, cut, damaged, exists, free, full_disk, report, killed,
-     warnings,
-     texts_of_others, comparison, long, messages].
+     warnings, all_failed, wrong_sources, texts_of_others, comparison, long, messages].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -42,7 +42,7 @@ samples(_) ->
 
 agent_sample() ->
     ?LET({#{second := N, events := Events, errors := Errors, latencies := Latencies, late := Late,
-            arrivals := Arrivals}, Vm}, {second(), vm()},
+            arrivals := Arrivals}, Vm}, {second(), any_vm()},
          #{second => N, arrivals => Arrivals, vm => maps:remove(held, Vm),
            counts => #{events => Events, errors => Errors, latencies => Latencies, late => Late}}).
 
@@ -166,6 +166,9 @@ report(Config) ->
                    arrivals := [#{second := 0, planned := 2, actual := 2} | _],
                    thresholds := [#{met := true}, #{met := false}],
                    latencies := #{<<"ask">> := #{count := 30}}}, whittle_load:json(Report)),
+    Names = [unicode:characters_to_binary(Name) || Name <- [Dir, Page]],
+    ?assertMatch(#{directory := Directory, page := File} when [Directory, File] =:= Names,
+                 whittle_load:json(Report)),
     ?assertNot(whittle_load:met(Report)),
     {ok, Result} = file:read_file(filename:join(Dir, "result.json")),
     ?assertMatch(#{<<"held">> := 20}, jiffy:decode(Result, [return_maps])),
@@ -198,7 +201,8 @@ warnings(Config) ->
     {ok, #{page := Page} = Report} = whittle_load:report(Dir),
     ?assertMatch(["the load generator was the bottleneck: " ++ _,
                   "the run was stopped at second 1 of 10: the results are those of 1 s",
-                  "1 of 2 agents ended too soon (2): " ++ _, "no user could connect" ++ _],
+                  "agent 2 of 2 ended too soon: " ++ _,
+                  "no user could connect: start the server, or correct `target'"],
                  lines(whittle_load:warnings(Report))),
     ?assertNot(whittle_load:met(Report)),
     {ok, Html} = file:read_file(Page),
@@ -216,6 +220,40 @@ warnings(Config) ->
                  lines(whittle_load:warnings(None))),
     ?assertNot(whittle_load:met(None)).
 
+%% A run in which all users failed has measured nothing, so it fails without thresholds too. One
+%% user who did not fail, or one cycle, is enough.
+all_failed(Config) ->
+    Errors = fun(N) -> #{{<<"get">>, <<"status_404">>} => N} end,
+    [begin
+         Dir = filename:join(dir(Config), integer_to_list(N)),
+         ok = write(Dir, [(sample(0))#{events := Events, errors := Errors(Count),
+                                       agents := #{1 => (vm(0))#{held => Held}}}],
+                    ended, (facts())#{holds => Holds, thresholds => []}),
+         {ok, Report} = whittle_load:report(Dir),
+         ?assertEqual({N, Expected =:= none}, {N, whittle_load:met(Report)}),
+         ?assertEqual({N, [Expected || Expected =/= none]},
+                      {N, lines(whittle_load:warnings(Report))})
+     end || {N, Holds, Held, Count, Events, Expected} <-
+                [{1, false, 0, 5, #{started => 5, connected => 5, ended => 5},
+                  "all users failed (get, 5 times: status_404): correct the steps, or look for the "
+                  "reason in the server's log"},
+                 {2, false, 0, 4, #{started => 5, connected => 5, ended => 5}, none},
+                 {3, false, 0, 50, #{started => 5, connected => 55, cycles => 1}, none},
+                 {4, true, 4, 9, #{started => 5, connected => 14, held => 5}, none},
+                 {5, true, 0, 5, #{started => 5, connected => 5, held => 5, released => 5,
+                                   ended => 5},
+                  "all users failed (get, 5 times: status_404): correct the steps, or look for the "
+                  "reason in the server's log"}]].
+
+%% The kernel refuses an address that the machine does not have.
+wrong_sources(Config) ->
+    Failed = (sample(0))#{events := #{started => 5},
+                          errors := #{{<<"connect">>, <<"eaddrnotavail">>} => 5}},
+    ok = write(dir(Config), [Failed], ended),
+    {ok, Report} = whittle_load:report(dir(Config)),
+    ?assertEqual(["no user could connect (connect, 5 times: eaddrnotavail): correct `sources', if "
+                  "the scenario has it, or `target'"], lines(whittle_load:warnings(Report))).
+
 %% The names of steps and the kinds of errors may have any characters.
 texts_of_others(Config) ->
     Dir = dir(Config),
@@ -232,9 +270,24 @@ comparison(Config) ->
     [One, Other] = [filename:join(dir(Config), Name) || Name <- ["one", "other"]],
     ok = write(One, [sample(0)], ended),
     ok = write(Other, [sample(0), sample(1)], ended),
-    {ok, [[["users", One, Other, "ratio"], ["started", 2, 4, Ratio] | _],
-          [["latency" | _] | Latencies]]} = whittle_load:compare(One, Other),
+    {ok, Comparison} = whittle_load:compare(One, Other),
+    [[["users", One, Other, "ratio"], ["started", 2, 4, Ratio] | _], [["latency" | _] | Latencies]]
+        = whittle_load:comparison_tables(Comparison),
     ?assertEqual({"2.00", 4}, {lists:flatten(Ratio), length(Latencies)}),
+    %% The data are numbers.
+    #{<<"first">> := First, <<"second">> := Second, <<"users">> := Users,
+      <<"latencies">> := [Latency | _] = All} =
+        jiffy:decode(whittle_json:encode(whittle_load:comparison_json(Comparison)), [return_maps]),
+    ?assertEqual({list_to_binary(One), list_to_binary(Other)}, {First, Second}),
+    ?assertEqual(#{<<"name">> => <<"started">>, <<"first">> => 2, <<"second">> => 4,
+                   <<"ratio">> => 2.0}, hd(Users)),
+    ?assertEqual([<<"started">>, <<"connected">>, <<"ended">>, <<"held">>, <<"errors">>],
+                 [Name || #{<<"name">> := Name} <- Users]),
+    ?assertMatch(#{<<"ratio">> := null}, lists:last(Users)),
+    #{<<"step">> := <<"ask">>, <<"quantile">> := <<"p50">>, <<"first_ns">> := Before,
+      <<"second_ns">> := After} = Latency,
+    ?assert(is_number(Before) andalso Before > 1_000_000 andalso Before =:= After),
+    ?assertEqual(4, length(All)),
     ?assertEqual({error, {no_samples, "/nowhere"}}, whittle_load:compare(One, "/nowhere")).
 
 %% A chart of an hour has no more points than it has pixels, and its counts are still all there.
@@ -263,8 +316,10 @@ facts() ->
       command => <<"whittle load x.load">>, target => <<"tcp 127.0.0.1:1">>,
       thresholds => [<<"errors < 1">>, <<"held >= 1000">>], machine => #{cpus => 2}}.
 
-write(Dir, Seconds, Ending) ->
-    {ok, Log} = whittle_load_samples:create(Dir, facts()),
+write(Dir, Seconds, Ending) -> write(Dir, Seconds, Ending, facts()).
+
+write(Dir, Seconds, Ending, Facts) ->
+    {ok, Log} = whittle_load_samples:create(Dir, Facts),
     [ok = whittle_load_samples:append(Log, Second) || Second <- Seconds],
     ok = case Ending of
              killed -> ok;
@@ -283,8 +338,9 @@ sample(N) ->
     #{second => N, events => #{started => 2, connected => 2, held => 2, sent => 3, received => 3},
       errors => #{}, latencies => #{<<"ask">> => distribution([{700, 2}, {820, 1}])},
       late => distribution([{500, 2}]), arrivals => #{N => {2, 2}},
-      agents => #{1 => #{cpu => 10 * N, memory => 1, rss => 20_000_000, queue => 0, held => 2}},
-      lost => [], server => none}.
+      agents => #{1 => vm(N)}, lost => [], server => none}.
+
+vm(N) -> #{cpu => 10 * N, memory => 1, rss => 20_000_000, queue => 0, held => 2}.
 
 distribution(Buckets) ->
     Count = lists:sum([N || {_, N} <- Buckets]),
@@ -296,7 +352,7 @@ second() ->
                      nat()),
           map({name(), name()}, pos_integer()), map(name(), distribution()),
           oneof([none, distribution()]), map(nat(), {nat(), nat()}),
-          map(pos_integer(), vm()), list(nat()),
+          map(pos_integer(), any_vm()), list(nat()),
           oneof([none, ?LET({A, B, C}, {nat(), nat(), nat()},
                             #{processes => A, cpu => B, rss => C})])},
          #{second => N, events => Events, errors => Errors, latencies => Latencies, late => Late,
@@ -307,7 +363,7 @@ map(Key, Value) -> ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
 name() ->
     ?LET(Chars, list(oneof([$a, $", $\\, $ä, 16#20ac, $\n])), unicode:characters_to_binary(Chars)).
 
-vm() ->
+any_vm() ->
     ?LET({A, B, C, D, E}, {nat(), nat(), nat(), nat(), integer()},
          #{cpu => A, memory => B, rss => C, queue => D, held => E}).
 

@@ -129,7 +129,8 @@ thresholds(_) ->
              {"errors < 0.1 %", {error_share, all, '<', 0.001}},
              {"errors =< 3", {errors, all, '=<', 3}},
              {"held >= 20000", {held, all, '>=', 20000}},
-             {"started > 5", {started, all, '>', 5}}]].
+             {"started > 5", {started, all, '>', 5}},
+             {"p99 delivery < 1 s", {{quantile, 0.99}, "delivery", '<', ?SECOND}}]].
 
 %% The place is that of the wrong word, and the message says what to write.
 wrong(_) ->
@@ -215,7 +216,32 @@ wrong(_) ->
               "2:25: write a whole number from 8 to 100000000 here"},
              {all("{target, \"tcp://a:1\"}. {thresholds, [\"p99 aks < 5 ms\"]}.", "{burst, 1}",
                   "[connect, {ask, \"a\", \"a\"}]"),
-              "1:24: no step has the name `aks' (did you mean ask?)"},
+              "1:24: no step has the name `aks' (did you mean ask?): take one of connect, "
+              "delivery, ask"},
+             {thresholds("tcp://a:1", "mean lgin < 5 ms", "[connect, {as, \"login\", {ask, \"a\","
+                         " \"b\"}}]"),
+              "1:24: no step has the name `lgin' (did you mean login?): take one of connect, "
+              "delivery, login"},
+             {thresholds("tcp://a:1", "errors ask < 1", "[connect, {ask, \"a\", \"b\"}]"),
+              "1:24: `errors' counts for all steps together: leave out `ask'"},
+             {thresholds("tcp://a:1", "errors ask < 1 %", "[connect, {ask, \"a\", \"b\"}]"),
+              "1:24: `errors' counts for all steps together: leave out `ask'"},
+             {thresholds("tcp://a:1", "held ask >= 1", "[connect, {ask, \"a\", \"b\"}]"),
+              "1:24: `held' counts for all steps together: leave out `ask'"},
+             {thresholds("http://a:1", "held >= 1", "[{get, \"/\"}]"),
+              "1:25: users of HTTP never count as held: set a threshold for `started' or `errors'"},
+             {thresholds("mqtt://a:1", "held >= 1", "[connect]"),
+              "1:25: no step of these users makes them count as held: correct the steps, or set a "
+              "threshold for `started' or `errors'"},
+             {thresholds("http://a:1", "p99 delivery < 1 s", "[{get, \"/${sent}\"}]"),
+              "1:25: users of HTTP measure no `delivery'"},
+             {thresholds("tcp://a:1", "p99 delivery < 1 s", "[connect, {ask, \"a\", \"b\"}]"),
+              "1:24: no text of these users has `${sent}', so they measure no `delivery'"},
+             {all("{target, \"tcp://0.0.0.0:1\"}.", "{burst, 1}", "[connect]"),
+              "1:10: `0.0.0.0' stands for all addresses of a server: name one of them, such as "
+              "127.0.0.1"},
+             {all("{target, \"tcp://[::]:1\"}.", "{burst, 1}", "[connect]"),
+              "1:10: `::' stands for all addresses of a server: name one of them, such as [::1]"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}",
                   "[connect, {as, \"my step\", {ask, \"a\", \"a\"}}]"),
               "3:32: the name of a step has no blanks and none of < > ="},
@@ -278,6 +304,9 @@ files(Config) ->
 
 with(Steps) -> list_to_binary(all("{target, \"tcp://localhost:1\"}.", "{burst, 1}", Steps)).
 
+thresholds(Target, Threshold, Steps) ->
+    all(["{target, \"", Target, "\"}. {thresholds, [\"", Threshold, "\"]}."], "{burst, 1}", Steps).
+
 all(First, Phase, Steps) ->
     [First, "\n{phases, [", Phase, "]}.\n{users, [{a, 1, ", Steps, "}]}.\n"].
 
@@ -289,7 +318,7 @@ threshold(Text) ->
     {ok, #{thresholds := [#{measure := Measure, step := Step, relation := Relation,
                             limit := Limit}]}} =
         whittle_load_scenario:parse(iolist_to_binary(
-                                        [with("[connect, {ask, \"x\", \"x\"},"
+                                        [with("[connect, {ask, \"x ${sent}\", \"x\"},"
                                               " {as, \"login\", {ask, \"y\", \"y\"}}]"),
                                          "{thresholds, [\"", Text, "\"]}."])),
     {ok, {Measure, Step, Relation, Limit}}.

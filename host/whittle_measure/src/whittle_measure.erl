@@ -8,7 +8,8 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, pictures/1, tables/1, titles/1, compare/2, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, titles/1, json/1]).
+-export([compare/2, comparison_tables/1, comparison_json/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([reason/0, report/0]).
@@ -117,16 +118,24 @@ titles(#{study := Study}) -> whittle_measure_table:titles(Study).
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides.
 -spec compare(file:filename(), file:filename()) ->
-          {ok, [[[unicode:chardata() | integer()]]]} | {error, reason()}.
+          {ok, [whittle_measure_compare:comparison()]} | {error, reason()}.
 compare(One, Other) ->
     whittle_work:steps(
       [fun(_) -> results(One) end,
        fun(First) ->
                case results(Other) of
-                   {ok, Second} -> whittle_measure_compare:tables({One, First}, {Other, Second});
+                   {ok, Second} -> whittle_measure_compare:compare({One, First}, {Other, Second});
                    {error, _} = Error -> Error
                end
        end]).
+
+%% @doc Writes comparisons as tables for a terminal, one for each response and program.
+-spec comparison_tables([whittle_measure_compare:comparison()]) -> [[[unicode:chardata()]]].
+comparison_tables(Comparisons) -> whittle_measure_compare:tables(Comparisons).
+
+%% @doc Writes comparisons as data.
+-spec comparison_json([whittle_measure_compare:comparison()]) -> whittle_json:json().
+comparison_json(Comparisons) -> whittle_measure_compare:json(Comparisons).
 
 %% @doc Returns the results as data.
 -spec json(report()) -> whittle_json:json().

@@ -3,7 +3,7 @@
 -module(whittle_measure_table).
 
 -export([rows/2, notes/2, titles/1, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
-         varied/1]).
+         varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -136,6 +136,8 @@ short(_, Kept) -> maps:from_list(Kept).
 effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
                                                    || {Name, Level} <- Of])].
 
+%% @doc Writes the name of a unit.
+-spec unit(whittle_measure_response:unit()) -> string().
 unit(bytes) -> "bytes";
 unit(milliseconds) -> "ms";
 unit(count) -> "count";

@@ -327,14 +327,26 @@ compared(Config) ->
     {ok, One} = measure(#{blocks => 6}, "one", Config),
     {ok, Other} = measure(#{blocks => 6, programs => [program("echo $((SIZE * 30))")]}, "other",
                           Config),
-    {ok, [[Head | Rows]]} = whittle_measure:compare(One, Other),
+    {ok, Compared} = whittle_measure:compare(One, Other),
+    [[Head | Rows]] = whittle_measure:comparison_tables(Compared),
     ?assertMatch(["number", One, Other, "ratio", "verdict"], Head),
     ?assertEqual([{"program=p, size=large", "3.000", "worse"},
                   {"program=p, size=medium", "3.000", "worse"},
                   {"program=p, size=small", "3.000", "worse"}],
                  [{chars(Cell), chars(Ratio), chars(Verdict)}
                   || [Cell, _, _, Ratio, Verdict] <- Rows]),
-    {ok, [[_ | Same]]} = whittle_measure:compare(One, One),
+    %% The data are numbers.
+    [#{<<"response">> := <<"number">>, <<"first">> := First, <<"second">> := Second,
+       <<"rows">> := [#{<<"levels">> := #{<<"program">> := <<"p">>, <<"size">> := <<"large">>},
+                        <<"first">> := Old, <<"second">> := New, <<"verdict">> := <<"worse">>,
+                        <<"ratio">> := #{<<"median">> := Ratio, <<"n">> := 6,
+                                         <<"interval">> := [_, _]}} | _]}] =
+        jiffy:decode(whittle_json:encode(whittle_measure:comparison_json(Compared)),
+                     [return_maps]),
+    ?assertEqual([One, Other], [binary_to_list(Name) || Name <- [First, Second]]),
+    ?assert(abs(Ratio - 3) < 0.001 andalso abs(New - 3 * Old) < 0.001),
+    {ok, Itself} = whittle_measure:compare(One, One),
+    [[_ | Same]] = whittle_measure:comparison_tables(Itself),
     [?assertMatch([_, _, _, _, "no difference"], Row) || Row <- Same].
 
 %% The texts of a study may hold characters that HTML reserves.

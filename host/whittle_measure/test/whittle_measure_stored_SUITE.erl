@@ -112,7 +112,8 @@ used(Config) ->
     case {whittle_measure:report(Dir), whittle_measure:compare(Dir, Dir)} of
         {{ok, Report}, {ok, Compared}} ->
             Texts = [Table || {Table, _} <- whittle_measure:tables(Report)]
-                ++ [whittle_measure:titles(Report) | Compared],
+                ++ [whittle_measure:titles(Report) | whittle_measure:comparison_tables(Compared)],
+            _ = whittle_json:encode(whittle_measure:comparison_json(Compared)),
             _ = [unicode:characters_to_binary(Cell) || Table <- Texts, Row <- Table, Cell <- Row,
                                                        not is_integer(Cell)],
             _ = whittle_json:encode(whittle_measure:json(Report)),

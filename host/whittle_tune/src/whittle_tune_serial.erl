@@ -5,6 +5,8 @@
 %% @hidden
 -module(whittle_tune_serial).
 
+-include_lib("kernel/include/file.hrl").
+
 -export([account/2, account/3, format_error/1]).
 
 -export_type([error/0, event/0, patience/0]).
@@ -74,9 +76,19 @@ opened("tcp:" ++ Address = Name) ->
 opened("unix:" ++ Path = Name) when Path =/= "" -> socket(Name, {local, Path}, 0);
 opened(Name) ->
     {Path, Rate} = with_rate(Name),
-    case whittle_serial:open(Path, [{rate, Rate}, {active, false}]) of
+    case is_other_file(Path) orelse whittle_serial:open(Path, [{rate, Rate}, {active, false}]) of
+        true -> {error, {bad_line, Name}};
         {ok, Serial} -> {ok, {whittle_serial, Serial}};
+        %% A device that is no serial line
+        {error, enotty} -> {error, {bad_line, Name}};
         {error, Reason} -> {error, {no_line, Name, Reason}}
+    end.
+
+%% The library also takes a name in /dev, which is no file here.
+is_other_file(Path) ->
+    case file:read_file_info(Path) of
+        {ok, #file_info{type = Type}} -> Type =/= device;
+        {error, _} -> false
     end.
 
 %% The name of a device may contain colons, as those below /dev/serial/by-path do.

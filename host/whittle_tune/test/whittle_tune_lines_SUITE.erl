@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([lossy/1, hostile/1, missing_only/1, foreign/1, requests/1]).
+-export([lossy/1, long_gap/1, hostile/1, missing_only/1, foreign/1, requests/1]).
 
-all() -> [lossy, hostile, missing_only, foreign, requests].
+all() -> [lossy, long_gap, hostile, missing_only, foreign, requests].
 
 %% A line that loses, changes and adds bytes, and log lines between the others, in pieces of any
 %% size: the answer is complete after some requests, and then equals that of the program.
@@ -40,6 +40,26 @@ asked(Sent, Lines0, Left) when Left > 0 ->
     case whittle_tune_lines:state(Lines) of
         {complete, Of, Of} -> Lines;
         _ -> asked(Sent, Lines, Left - 1)
+    end.
+
+%% If nearly all of a large answer is lost, the program sends it in several parts.
+long_gap(_) ->
+    Sent = whittle_console_line:answer(<<"i1">>, payload(rand:bytes(500_000))),
+    ?assert(length(Sent) > 5000),
+    {_, New} = whittle_tune_lines:request(account, whittle_tune_lines:new(<<"i1">>)),
+    Ends = whittle_tune_lines:feed(iolist_to_binary([hd(Sent), lists:last(Sent)]), New),
+    ?assertEqual(2, again(list_to_tuple(Sent), Ends, 0)).
+
+%% Counts the requests until the answer is complete.
+again(Sent, Lines0, Requests) ->
+    case whittle_tune_lines:state(Lines0) of
+        {complete, Of, Of} -> Requests;
+        _ when Requests < 5 ->
+            {Request, Lines} = whittle_tune_lines:request(account, Lines0),
+            {ok, {again, <<"i1">>, Numbers}} =
+                whittle_console_line:request(iolist_to_binary(Request)),
+            Answer = iolist_to_binary([element(Number, Sent) || Number <- Numbers]),
+            again(Sent, whittle_tune_lines:feed(Answer, Lines), Requests + 1)
     end.
 
 %% One of 300 bytes is lost, changed or doubled.
@@ -110,7 +130,7 @@ requests(_) ->
                  "whittle-console? a b", "whittle-console? a account more",
                  "whittle-console? a; account", "whittle-console? a again", [16#d800],
                  "whittle-console? a again 0", "whittle-console? a again 3-1",
-                 "whittle-console? a again 1,,2", "whittle-console? a again 1-999999",
+                 "whittle-console? a again 1,,2", "whittle-console? a again 1-1000001",
                  "whittle-console? a again -", "whittle-console? a again 1000001",
                  <<255, "whittle-console? a accoun">>,
                  ["whittle-console? ", lists:duplicate(33, $a), " account"],

@@ -109,7 +109,9 @@ no_line(Config) ->
     [?assertMatch({_, {match, _}}, {Line, re:run(Line, Pattern)})
      || {Name, Pattern} <-
             [{"/nowhere/tty", "^/nowhere/tty cannot be opened \\(no such file or directory\\): "},
-             {File, "no-line cannot be opened \\(inappropriate device for ioctl\\): "},
+             {File, "no-line is no serial line: give /dev/NAME, /dev/NAME:RATE, "},
+             {File ++ ":9600", "no-line:9600 is no serial line: "},
+             {"/dev/null", "^/dev/null is no serial line: "}, {"/", "^/ is no serial line: "},
              {"tcp:localhost", "^tcp:localhost is no serial line: give /dev/NAME, "},
              {"tcp::7", "is no serial line"}, {"tcp:localhost:70000", "is no serial line"},
              {"tcp:localhost:x", "is no serial line"}, {"unix:/nowhere/s", "cannot be opened"},

@@ -8,8 +8,8 @@
 %% WordSize, Program, Smaps, Threads, Texts}'. `Smaps' is `/proc/self/smaps', `Program' the path
 %% that it has for the VM's own file, and `Threads' the files `syscall' of the threads, which have
 %% their stack pointers. All are empty if the machine has no /proc. `Program' is a path as `file'
-%% has it. `Texts' are the answers of
-%% `erlang:system_info/1' to `system_version', `info' and `procs'.
+%% has it. `Texts' are the answers of `erlang:system_info/1' to `system_version', `info' and
+%% `procs'.
 %%
 %% The kernel's text comes first, because the answers of the VM take memory.
 -spec take() -> binary().

@@ -1,7 +1,8 @@
 %% @doc Reads requests and writes answers as lines.
 %%
 %% `whittle-console? ID account', `whittle-console? ID again 3,7-9' and `whittle-console? ID done'
-%% are requests. ID is any word of letters and digits, which the asker invents. Each line of an
+%% are requests. ID is any word of letters and digits, which the asker invents. A request for lines
+%% that names many of them gets the first ones; the asker then asks for the others. Each line of an
 %% answer is `whittle-console! ID N OF CRC DATA': the number of the line, the number of all lines,
 %% the CRC-32 of the text `ID N OF DATA' in hexadecimal digits, and data in base64. All functions
 %% are pure.
@@ -19,8 +20,8 @@
 -define(MOST_ID, 32).
 %% More lines would be longer than any answer.
 -define(MOST_NUMBER, 1_000_000).
-%% A request with many ranges must not fill the memory of a board.
--define(MOST_LINES, 4096).
+%% The lines that one request gets at most. At 115,200 bits per second, they take a minute.
+-define(MOST_AGAIN, 4096).
 %% A multiple of 3, so that only the last line is padded. The line then has about 170 characters:
 %% a log line in its middle costs few bytes.
 -define(CHUNK, 90).
@@ -44,7 +45,8 @@ words([Id | Words]) ->
         [<<"account">>] -> {ok, {account, Id}};
         [<<"done">>] -> {ok, {done, Id}};
         [<<"again">>, Ranges] ->
-            try {ok, {again, Id, numbers(binary:split(Ranges, <<",">>, [global]), ?MOST_LINES)}}
+            try [range(Range) || Range <- binary:split(Ranges, <<",">>, [global])] of
+                Read -> {ok, {again, Id, numbers(Read, ?MOST_AGAIN)}}
             catch throw:bad_range -> no
             end;
         _ -> no
@@ -57,17 +59,15 @@ is_word(Text) ->
                           orelse (Char >= $A andalso Char =< $Z)
               end, binary_to_list(Text)).
 
-%% The first numbers of the ranges. The asker asks again for those that it does not get.
-numbers([Range | Ranges], Left) when Left > 0 ->
-    Numbers = range(Range, Left),
-    Numbers ++ numbers(Ranges, Left - length(Numbers));
-numbers(_, _) -> [].
+numbers([], _) -> [];
+numbers([{From, To} | Ranges], Left) ->
+    Numbers = lists:seq(From, min(To, From + Left - 1)),
+    Numbers ++ numbers(Ranges, Left - length(Numbers)).
 
-range(Text, Left) ->
+range(Text) ->
     case [number(Part) || Part <- binary:split(Text, <<"-">>)] of
-        [One] -> [One];
-        [From, To] when From =< To, To - From < ?MOST_LINE ->
-            lists:seq(From, min(To, From + Left - 1));
+        [One] -> {One, One};
+        [From, To] when From =< To -> {From, To};
         _ -> throw(bad_range)
     end.
 

@@ -3,11 +3,12 @@
 -module(whittle_console_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
+-include_lib("proper/include/proper.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([account/1, again/1, done/1, other_lines/1, not_started/1]).
+-export([account/1, again/1, many_lines/1, done/1, other_lines/1, hostile/1, not_started/1]).
 
-all() -> [account, again, done, other_lines, not_started].
+all() -> [account, again, many_lines, done, other_lines, hostile, not_started].
 
 %% The application without its reader, which would take the input of the test.
 init_per_testcase(not_started, Config) -> Config;
@@ -53,6 +54,16 @@ again(_) ->
     {ok, [_ | _]} = whittle_console:answer("whittle-console? b2 account"),
     ?assertEqual({ok, []}, whittle_console:answer("whittle-console? a1 again 1")).
 
+%% One request gets a bounded number of lines, whatever it names.
+many_lines(_) ->
+    Request = fun(Ranges) ->
+                      whittle_console_line:request(["whittle-console? a1 again ", Ranges])
+              end,
+    ?assertEqual({ok, {again, <<"a1">>, lists:seq(2, 4097)}}, Request("2-1000000")),
+    ?assertEqual({ok, {again, <<"a1">>, [7 | lists:seq(1, 4095)]}}, Request("7,1-9000,5,3-9")),
+    [?assertEqual({Ranges, no}, {Ranges, Request(Ranges)})
+     || Ranges <- ["0", "3-2", "1-1000001", "1-2-3", "1,", "-", "x", "1 2"]].
+
 done(_) ->
     {ok, [_ | _]} = whittle_console:answer("whittle-console? a1 account"),
     ?assertEqual({ok, []}, whittle_console:answer("whittle-console? b2 done")),
@@ -64,6 +75,21 @@ other_lines(_) ->
     [?assertEqual({Line, no}, {Line, whittle_console:answer(Line)})
      || Line <- ["", "\n", "lamp on\n", "whittle-console?", [16#20ac], <<255>>,
                  "whittle-console! a1 1 1 0 AAAA"]].
+
+%% Any line is a request or none, and no request names more lines than one answer has.
+hostile(_) ->
+    Words = ["whittle-console? ", " ", "a1 ", "account", "again ", "done", "1", "-", ",",
+             "99999999", "\n", [16#20ac]],
+    ?assert(proper:quickcheck(
+              ?FORALL(Pieces, list(oneof([oneof(Words), binary(2)])),
+                      lists:all(fun(Line) -> is_answer(whittle_console_line:request(Line)) end,
+                                [Pieces, ["whittle-console? ", Pieces],
+                                 ["whittle-console? a1 again ", Pieces]])),
+              [{numtests, 2000}, {to_file, user}])).
+
+is_answer(no) -> true;
+is_answer({ok, {again, Id, Numbers}}) -> is_binary(Id) andalso length(Numbers) =< 4096;
+is_answer({ok, {Kind, Id}}) -> is_binary(Id) andalso lists:member(Kind, [account, done]).
 
 %% Without the application, a request is a line as any other.
 not_started(_) ->

@@ -7,6 +7,8 @@
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([requests/1, responses/1, in_pieces/1, ends/1, wrong/1, statuses/1, noise/1]).
 
+-import(whittle_load_agent_bytes, [pieces/2, survives/3]).
+
 -define(USER, #{id => 7, row => {}, random => 3, clock => 0}).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -95,20 +97,8 @@ noise(_) ->
              <<"Transfer-Encoding: chunked\r\n">>, <<"3\r\n">>, <<"abc">>, <<"0\r\n">>, <<":">>],
     ?assert(proper:quickcheck(
               ?FORALL(Pieces, list(oneof([oneof(Words), binary(3)])),
-                      begin
-                          Result = lists:foldl(fun(Bytes, {ok, State}) ->
-                                                       case whittle_load_agent_http:data(Bytes,
-                                                                                         State) of
-                                                           {ok, _, [], Next} -> {ok, Next};
-                                                           {error, Kind} -> {error, Kind}
-                                                       end;
-                                                  (_, {error, _} = Error) -> Error
-                                               end, {ok, asked(<<"GET">>)}, Pieces),
-                          case Result of
-                              {ok, _} -> true;
-                              {error, Kind} -> is_atom(Kind)
-                          end
-                      end), [{numtests, 2000}, {to_file, user}])).
+                      survives(whittle_load_agent_http, Pieces, asked(<<"GET">>))),
+              [{numtests, 2000}, {to_file, user}])).
 
 %% Internal
 
@@ -130,10 +120,3 @@ events(Method, Pieces) ->
                                       {Before ++ Given, Next}
                               end, {[], asked(Method)}, Pieces),
     Events.
-
-pieces(<<>>, _) -> [];
-pieces(Bytes, []) -> [Bytes];
-pieces(Bytes, [Most | Sizes]) ->
-    Size = min(Most, byte_size(Bytes)),
-    <<Piece:Size/binary, Rest/binary>> = Bytes,
-    [Piece | pieces(Rest, Sizes)].

@@ -8,6 +8,7 @@
 -export([login/1, steps/1, levels/1, numbers/1, in_pieces/1, moments/1, forbidden/1, sizes/1,
          noise/1]).
 
+-import(whittle_load_agent_bytes, [pieces/2, survives/3]).
 -import(whittle_load_agent_mqtt, [data/2, step/3, match/2, bye/1, keep_alive/1]).
 
 -define(USER, #{id => 7, row => {}, random => 3, clock => 5}).
@@ -147,17 +148,10 @@ noise(_) ->
     ?assert(proper:quickcheck(
               ?FORALL({State, Pieces}, {oneof([online(), asked(), new()]),
                                         list(oneof([oneof(Words), binary(3)]))},
-                      survives(Pieces, State)), [{to_file, user}, 3000])).
+                      survives(whittle_load_agent_mqtt, Pieces, State)),
+              [{to_file, user}, 3000])).
 
 %% Internal
-
-survives([], _) -> true;
-survives([Bytes | Pieces], State) ->
-    case data(Bytes, State) of
-        {ok, Events, Out, Next} ->
-            is_list(Events) andalso is_integer(iolist_size(Out)) andalso survives(Pieces, Next);
-        {error, Kind} -> is_atom(Kind)
-    end.
 
 new() -> whittle_load_agent_mqtt:init(#{keep_alive => 60}, ?USER).
 
@@ -188,13 +182,6 @@ payload() -> oneof([<<>>, <<0>>, binary:copy(<<"p">>, 120), binary:copy(<<"q">>,
 
 length_of(Length) when Length < 128 -> [Length];
 length_of(Length) -> [128 + Length rem 128 | length_of(Length div 128)].
-
-pieces(<<>>, _) -> [];
-pieces(Bytes, []) -> [Bytes];
-pieces(Bytes, [Most | Sizes]) ->
-    Size = min(Most, byte_size(Bytes)),
-    <<Piece:Size/binary, Rest/binary>> = Bytes,
-    [Piece | pieces(Rest, Sizes)].
 
 fed(Pieces, State) ->
     lists:foldl(fun(Piece, {Events, Answers, Before}) ->

@@ -8,6 +8,7 @@
 -export([sha1/1, handshake/1, refused/1, steps/1, in_pieces/1, control/1, forbidden/1, sizes/1,
          small_frames/1, noise/1]).
 
+-import(whittle_load_agent_bytes, [pieces/2, survives/3]).
 -import(whittle_load_agent_websocket, [data/2, step/3, match/2, bye/1, keep_alive/1]).
 
 -define(USER, #{id => 7, row => {}, random => 16#01020304, clock => 5}).
@@ -154,19 +155,10 @@ noise(_) ->
     ?assert(proper:quickcheck(
               ?FORALL({State, Pieces}, {oneof([open(), element(3, asked(none))]),
                                         list(oneof([oneof(Words), binary(3)]))},
-                      survives(Pieces, State)), [{to_file, user}, 3000])).
+                      survives(whittle_load_agent_websocket, Pieces, State)),
+              [{to_file, user}, 3000])).
 
 %% Internal
-
-survives([], _) -> true;
-survives([Bytes | Pieces], State) ->
-    case data(Bytes, State) of
-        {ok, Events, Out, Next} ->
-            is_list(Events) andalso is_integer(iolist_size(Out)) andalso survives(Pieces, Next);
-        {error, Kind} -> is_atom(Kind) orelse is_binary(Kind);
-        {error, Kind, Out} ->
-            (is_atom(Kind) orelse is_binary(Kind)) andalso is_integer(iolist_size(Out))
-    end.
 
 endless(State, Bytes) ->
     case data(<<"HTTP/1.1 101 x\r\n">>, State) of
@@ -237,13 +229,6 @@ unmasked_bytes(<<1:1, 0:3, Code:4, 1:1, Size:7, Key:4/binary, Bytes:Size/binary>
 without(Key, Bytes) ->
     Size = byte_size(Bytes),
     crypto:exor(Bytes, binary:part(binary:copy(Key, Size div 4 + 1), 0, Size)).
-
-pieces(<<>>, _) -> [];
-pieces(Bytes, []) -> [Bytes];
-pieces(Bytes, [Most | Sizes]) ->
-    Size = min(Most, byte_size(Bytes)),
-    <<Piece:Size/binary, Rest/binary>> = Bytes,
-    [Piece | pieces(Rest, Sizes)].
 
 fed(Pieces, State) ->
     lists:foldl(fun(Piece, {Events, Pongs, Before}) ->
