@@ -74,7 +74,13 @@ changed(Config) ->
     Other = filename:join(proplists:get_value(priv_dir, Config), "damaged.img"),
     ok = file:write_file(Other, [Before, Byte bxor 1, After]),
     {1, Said} = running:whittle(["run", Other]),
-    ?assertNotEqual(nomatch, string:find(Said, "is damaged: copy it again")).
+    ?assertNotEqual(nomatch, string:find(Said, "is damaged: copy it again")),
+    ok = file:write_file(Other, Before),
+    [begin
+         {1, Cut} = running:whittle(Words),
+         ?assertNotEqual({Words, nomatch}, {Words, string:find(Cut, "is a cut or damaged image")})
+     end || Words <- [["run", Other], ["run", "--memory", "24M", Other], ["size", Other],
+                      ["why", Other, "lists"]]].
 
 %% A press on one board toggles the LED of the other.
 both_ways(Config) ->

@@ -6,15 +6,16 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
 -export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, results/1, page/1,
-         terminal/1, signals/1, second_signal/1, killed_coordinator/1, killed_agent/1, full_disk/1,
-         wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1, tls/1, remote/1]).
+         terminal/1, closed_terminal/1, signals/1, second_signal/1, killed_coordinator/1,
+         killed_agent/1, full_disk/1, wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1,
+         tls/1, remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [visitors, check, missed, json, several_agents, example, results, page, terminal, signals,
-     second_signal, killed_coordinator, killed_agent, full_disk, wrong_arguments, wrong_scenario,
-     no_server, ipv6, tls, remote].
+    [visitors, check, missed, json, several_agents, example, results, page, terminal,
+     closed_terminal, signals, second_signal, killed_coordinator, killed_agent, full_disk,
+     wrong_arguments, wrong_scenario, no_server, ipv6, tls, remote].
 
 init_per_suite(Config) ->
     ok = running:install_charts(),
@@ -40,7 +41,7 @@ end_per_testcase(_, Config) ->
     ok.
 
 visitors(Config) ->
-    {0, Output} = load(scenario([], Config), []),
+    {_, Output, _} = users([], [], 0, Config),
     [?assertMatch({Pattern, {match, _}}, {Pattern, re:run(Output, Pattern, [multiline])})
      || Pattern <- ["^started +20$", "^connected +20$", "^held at the end +20$",
                     "^latency +count +mean +p50 +p90 +p99 +p99.9 +max$", "^ask +20 +[0-9.]+ ",
@@ -62,15 +63,18 @@ check(Config) ->
 
 %% A missed threshold is a result, and no error.
 missed(Config) ->
-    {1, Output} = load(scenario([{limit, "held >= 1000"}], Config), []),
+    {_, Output, _} = users([{limit, "held >= 1000"}], [], 1, Config),
     ?assertMatch({match, _}, re:run(Output, "^held >= 1000 +20 +missed$", [multiline])),
     ?assertEqual(nomatch, re:run(Output, "whittle: (?!note: )")).
 
 json(Config) ->
-    {0, Output} = load(scenario([], Config), ["--json", "--seed", "7"]),
+    {_, Output, Dir} = users([], ["--json", "--seed", "7"], 0, Config),
     [Line | _] = lists:reverse(binary:split(Output, <<"\n">>, [global, trim_all])),
     #{<<"events">> := Events, <<"held">> := 20, <<"latencies">> := Latencies, <<"vms">> := [Vm],
-      <<"thresholds">> := [#{<<"met">> := true}]} = jiffy:decode(Line, [return_maps]),
+      <<"thresholds">> := [#{<<"met">> := true}], <<"directory">> := Directory,
+      <<"page">> := Page} = jiffy:decode(Line, [return_maps]),
+    ?assertEqual([Dir, filename:join(Dir, "page.html")],
+                 [binary_to_list(Name) || Name <- [Directory, Page]]),
     ?assertMatch(#{<<"started">> := 20, <<"connected">> := 20, <<"sent">> := 20}, Events),
     ?assertMatch(#{<<"ask">> := #{<<"count">> := 20, <<"p99">> := P99, <<"p50">> := P50}}
                    when P99 >= P50, Latencies),
@@ -79,10 +83,8 @@ json(Config) ->
     ?assert(Rss < 40_000_000).
 
 several_agents(Config) ->
-    {0, Output} = load(scenario([], Config), ["--agents", "3", "--json"]),
-    ?assertMatch(#{<<"agents">> := 3, <<"lost">> := 0, <<"held">> := 20},
-                 jiffy:decode(lists:last(binary:split(Output, <<"\n">>, [global, trim_all])),
-                              [return_maps])).
+    {Result, _, _} = users([], ["--agents", "3"], 0, Config),
+    ?assertMatch(#{<<"agents">> := 3, <<"lost">> := 0, <<"held">> := 20}, Result).
 
 %% The shipped example is a scenario; its run would take half a minute.
 example(Config) ->
@@ -99,9 +101,9 @@ example(Config) ->
 %% A run keeps its samples, and a report of them is the same. Another run does not replace it.
 results(Config) ->
     Dir = filename:join(directory(Config), "kept"),
-    File = scenario([], Config),
-    {0, Output} = load(File, ["-o", Dir]),
-    ?assertMatch({match, _}, re:run(Output, "^the page: .*kept/page.html$", [multiline])),
+    {_, Output, Out} = users([], [], 0, Config),
+    ?assertMatch({match, _}, re:run(Output, "^the page: " ++ Out ++ "/page.html$", [multiline])),
+    ok = file:rename(Out, Dir),
     ?assertMatch({match, _}, re:run(Output, "^[0-9]+ s: 20 started, 20 held, 0 errors",
                                     [multiline])),
     ?assertEqual(["page.html", "result.json", "run.json", "samples.jsonl", "seconds.csv",
@@ -111,7 +113,7 @@ results(Config) ->
     {0, Report} = running:whittle(["load", "report", Dir]),
     ?assertMatch({match, _}, re:run(Report, "^errors < 1 +0 +met$", [multiline])),
     ?assertEqual({ok, Result}, file:read_file(filename:join(Dir, "result.json"))),
-    ?assertMatch({1, <<"whittle: ", _/binary>>}, load(File, ["-o", Dir])),
+    ?assertMatch({1, <<"whittle: ", _/binary>>}, load(scenario([], Config), ["-o", Dir])),
     {0, Compared} = running:whittle(["load", "compare", Dir, Dir]),
     ?assertMatch({match, _}, re:run(Compared, "^ask p99 +[0-9.]+ [a-z]+ +[0-9.]+ [a-z]+ +1.00$",
                                     [multiline])),
@@ -166,6 +168,35 @@ terminal(Config) ->
     {130, Rest} = running:ended(Dumb),
     ?assertEqual(nomatch, binary:match(<<Begin/binary, Rest/binary>>, <<"\e">>)).
 
+%% When the terminal closes, the run ends in order, and its code is that of the hangup. If the
+%% tables go into a file, no report of OTP about the terminal gets there.
+closed_terminal(Config) ->
+    [begin
+         Dir = filename:join(directory(Config), Name),
+         Code = Dir ++ ".code",
+         {0, _} = running:run("/usr/bin/env", ["mkfifo", Code]),
+         Ended = running:start("/bin/cat", [Code]),
+         Run = in_terminal(["stty -echo; (trap : HUP; exec 3>'", Code, "'; TERM=xterm ",
+                            load_long(Dir, Config), Output, "; echo $? >&3); echo ended"]),
+         _ = running:until(Run, <<"server ">>),
+         ok = running:signal(Run, "KILL"),
+         ?assertEqual({Name, <<"129">>}, {Name, running:line(Ended)}),
+         {0, _} = running:ended(Ended),
+         {_, _} = running:ended(Run),
+         {ok, Json} = file:read_file(filename:join(Dir, "result.json")),
+         ?assertMatch(#{<<"stopped">> := #{<<"reason">> := <<"asked">>}},
+                      jiffy:decode(Json, [return_maps])),
+         {ok, Tables} = case Output of
+                            "" -> {ok, <<"users\n">>};
+                            _ -> file:read_file(Dir ++ ".tables")
+                        end,
+         ?assertMatch({Name, <<"users\n", _/binary>>}, {Name, Tables}),
+         ?assertEqual(nomatch, re:run(Tables, "REPORT|=ERROR|standard_error"))
+     end || {Name, Output} <-
+                [{"closed", ""},
+                 {"closed-file", [" >'", directory(Config), "/closed-file.tables'"]}]],
+    ok.
+
 %% The first signal ends the run in order, and the results are there.
 signals(Config) ->
     [begin
@@ -218,16 +249,18 @@ killed_coordinator(Config) ->
 %% Somebody kills one of two agents. The other one goes on, and the result says so.
 killed_agent(Config) ->
     Dir = filename:join(directory(Config), "one-left"),
-    Run = started(scenario([{limit, "started > 0"}], Config), Dir, ["--agents", "2"], Config),
-    _ = running:until(Run, <<" s: ">>),
+    File = scenario([{limit, "started > 0"}, {soak, "59 s"}], Config),
+    Run = started(File, Dir, ["--agents", "2"], Config),
+    _ = running:until(Run, <<" 20 held,">>),
     [Agent, _] = string:lexemes(agents(Config), "\n"),
     "" = os:cmd("kill -KILL " ++ Agent),
-    {1, Output} = running:ended(Run),
-    ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] ended too soon \\(exit "
-                                    "code 137\\)", [multiline])),
-    ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] of 2 ended too soon",
+    _ = running:until(Run, <<" ended too soon (exit code 137)">>),
+    ok = running:signal(Run, "INT"),
+    {130, Output} = running:ended(Run),
+    ?assertMatch({match, _}, re:run(Output, "^whittle: note: agent [12] of 2 ended too soon: ",
                                     [multiline])),
-    ?assertMatch({match, _}, re:run(Output, "^held at the end +10$", [multiline])).
+    ?assertMatch({match, _}, re:run(Output, "^held at the end +10$", [multiline])),
+    ?assertMatch({1, _}, running:whittle(["load", "report", Dir])).
 
 %% The disk becomes full during the run: one line says so, and the samples up to there are there.
 full_disk(Config) ->
@@ -259,7 +292,12 @@ wrong_arguments(Config) ->
     ?assertEqual({2, <<"whittle: --agents cannot be `0'; give a whole number from 1 to 1000\n">>},
                  load(File, ["--agents", "0"])),
     ?assertMatch({2, <<"whittle: --seed cannot be `x'; give a whole number", _/binary>>},
-                 load(File, ["--seed", "x"])).
+                 load(File, ["--seed", "x"])),
+    %% RFC 5737 keeps this address for documents.
+    ok = file:write_file(File, "{sources, [\"127.0.0.1\", \"192.0.2.77\"]}.\n", [append]),
+    [?assertMatch({1, <<"whittle: this machine does not have the address 192.0.2.77 of `sources' (",
+                        _/binary>>}, Run)
+     || Run <- [load(File, []), running:whittle(["load", "check", File])]].
 
 %% The error names line and column, and a near word.
 wrong_scenario(Config) ->
@@ -282,9 +320,9 @@ ipv6(Config) ->
     case loading:has_ipv6() of
         true ->
             Port = echo({0, 0, 0, 0, 0, 0, 0, 1}, gen_tcp, []),
-            File = scenario([{host, "[::1]"}, {port, integer_to_list(Port)}], Config),
-            {0, Output} = load(File, []),
-            ?assertMatch({match, _}, re:run(Output, "^held at the end +20$", [multiline])),
+            Changes = [{host, "[::1]"}, {port, integer_to_list(Port)}],
+            _ = users(Changes, [], 0, Config),
+            File = scenario(Changes, Config),
             {0, Check} = running:whittle(["load", "check", File]),
             ?assertMatch({match, _}, re:run(Check, "^local ports of an address +20 ",
                                             [multiline])),
@@ -299,46 +337,13 @@ tls(Config) ->
     {ok, _} = application:ensure_all_started(ssl),
     [begin
          Port = echo(Address, ssl, [{certfile, Certificate}, {keyfile, Certificate}]),
-         {0, Output} = load(scenario([{scheme, "tls"}, {host, Host},
-                                      {port, integer_to_list(Port)}], Config), []),
-         ?assertMatch({match, _}, re:run(Output, "^held at the end +20$", [multiline]))
+         users([{scheme, "tls"}, {host, Host}, {port, integer_to_list(Port)}], [], 0, Config)
      end || {Address, Host} <- [{{127, 0, 0, 1}, "127.0.0.1"}
                                 | [{{0, 0, 0, 0, 0, 0, 0, 1}, "[::1]"} || loading:has_ipv6()]]].
 
-%% Starts a server that sends back what it gets, and ends with the test.
+%% Starts a server that sends back what it gets.
 echo(Address, Module, Options) ->
-    Test = self(),
-    Family = case tuple_size(Address) of 8 -> [inet6]; 4 -> [inet] end,
-    spawn_link(fun() ->
-                       {ok, Socket} = Module:listen(0, Family ++ Options
-                                                    ++ [binary, {ip, Address}, {active, false},
-                                                        {backlog, 100}]),
-                       {ok, {_, Port}} = case Module of
-                                             gen_tcp -> inet:sockname(Socket);
-                                             ssl -> ssl:sockname(Socket)
-                                         end,
-                       Test ! {port, Port},
-                       accept(Module, Socket)
-               end),
-    receive {port, Port} -> Port end.
-
-%% A process for each connection takes the next one before it serves its own.
-accept(gen_tcp, Socket) ->
-    {ok, Client} = gen_tcp:accept(Socket),
-    Pid = spawn_link(fun() -> receive go -> serve(gen_tcp, Client) end end),
-    ok = gen_tcp:controlling_process(Client, Pid),
-    Pid ! go,
-    accept(gen_tcp, Socket);
-accept(ssl, Socket) ->
-    {ok, New} = ssl:transport_accept(Socket),
-    Pid = spawn_link(fun() ->
-                             receive go -> ok end,
-                             {ok, Client} = ssl:handshake(New),
-                             serve(ssl, Client)
-                     end),
-    ok = ssl:controlling_process(New, Pid),
-    Pid ! go,
-    accept(ssl, Socket).
+    loading:server(Module, Address, Options, fun(Socket) -> serve(Module, Socket) end).
 
 serve(Module, Socket) ->
     case Module:recv(Socket, 0) of
@@ -376,11 +381,14 @@ started(File, Dir, Options, Config) ->
 
 %% script(1) makes the terminal. The parent of this VM may ignore SIGINT, which a shell cannot
 %% trap.
-on_terminal(Setting, Dir, Config) ->
-    Line = [Setting, " '", filename:join(running:root(), "whittle"), "' load '", long(Config),
-            "' -o '", Dir, "'"],
+on_terminal(Setting, Dir, Config) -> in_terminal([Setting, " ", load_long(Dir, Config)]).
+
+in_terminal(Line) ->
     running:start("/usr/bin/env", ["--default-signal=INT,HUP,QUIT", "script", "-qefc",
                                    lists:flatten(Line), "/dev/null"], #{env => keep}).
+
+load_long(Dir, Config) ->
+    ["'", filename:join(running:root(), "whittle"), "' load '", long(Config), "' -o '", Dir, "'"].
 
 agents(Config) ->
     os:cmd("pgrep -f '^" ++ filename:join(directory(Config), "tmp") ++ "/whittle-load'").
@@ -399,17 +407,24 @@ long(Config) ->
                                 " stay]}]}.\n{thresholds, [\"held >= 100000\"]}.\n"]),
     File.
 
-%% Twenty users within half a second, each with one question
+%% Runs twenty users, who must all be there at the end with their answers.
+users(Changes, Options, Code, Config) ->
+    {#{<<"held">> := 20}, _, _} =
+        loading:shown(directory(Config), twenty(Changes, Config), Options, Code,
+                      #{held => 20, <<"ask">> => 20}).
+
 scenario(Changes, Config) ->
-    File = filename:join(proplists:get_value(dir, Config), "users.load"),
+    File = filename:join(directory(Config), "twenty.load"),
+    ok = file:write_file(File, twenty(Changes, Config)),
+    File.
+
+%% Twenty users at once, each with one question
+twenty(Changes, Config) ->
     Host = proplists:get_value(host, Changes, "127.0.0.1"),
     Port = proplists:get_value(port, Changes, proplists:get_value(port, Config)),
     Limit = proplists:get_value(limit, Changes, "errors < 1"),
     Scheme = proplists:get_value(scheme, Changes, "tcp"),
-    ok = file:write_file(File, ["{target, \"", Scheme, "://", Host, $:, Port, "\"}.\n"
-                                "{arrivals, constant}.\n"
-                                "{phases, [{hold, 40, \"500 ms\"}, {soak, \"3 s\"}]}.\n"
-                                "{users, [{all, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"},"
-                                " stay]}]}.\n"
-                                "{thresholds, [\"", Limit, "\"]}.\n"]),
-    File.
+    ["{target, \"", Scheme, "://", Host, $:, Port, "\"}.\n"
+     "{phases, [{burst, 20}, {soak, \"", proplists:get_value(soak, Changes, "3 s"), "\"}]}.\n"
+     "{users, [{all, 1, [connect, {ask, \"hi ${id}\", \"hi ${id}\"}, stay]}]}.\n"
+     "{thresholds, [\"", Limit, "\"]}.\n"].

@@ -31,9 +31,10 @@ init_per_suite(Config) ->
 
 started(Libraries, Config) ->
     Dir = running:directory("ejabberd", Config),
-    [Plain, Tls, Ipv6, Ipv6Tls, Http] = Ports =
-        [running:free_port() || _ <- [plain, tls, ipv6, both, http]],
-    Server = loading:kept(fun() -> server(Dir, Ports, Libraries) end),
+    {[Plain, Tls, Ipv6, Ipv6Tls, Http], Server} =
+        running:on_free_ports(5, fun(Ports) ->
+                                         loading:kept(fun() -> server(Dir, Ports, Libraries) end)
+                                 end),
     [registered(Http, integer_to_list(N)) || N <- lists:seq(0, ?USERS - 1)],
     [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls}, {ipv6, Ipv6}, {ipv6_tls, Ipv6Tls}
      | Config].

@@ -32,17 +32,17 @@ init_per_suite(Config) ->
     end.
 
 started(Program, Passwords, Environment, Dir, Config) ->
-    [Plain, Tls, Ipv6, Ipv6Tls] = Ports = [running:free_port() || _ <- [plain, tls, ipv6, both]],
     PasswordFile = filename:join(Dir, "passwords"),
     ok = file:write_file(PasswordFile, "user:secret\n"),
     {0, _} = running:run(Passwords, ["-U", PasswordFile], #{env => Environment}),
-    File = configuration(Dir, Ports, PasswordFile),
-    Server = loading:kept(
-               fun() ->
-                       Server = running:start(Program, ["-c", File], #{env => Environment}),
-                       _ = running:until(Server, <<" running">>),
-                       Server
-               end),
+    Start = fun(Ports) ->
+                    File = configuration(Dir, Ports, PasswordFile),
+                    Server = running:start(Program, ["-c", File], #{env => Environment}),
+                    _ = running:until(Server, <<" running">>),
+                    Server
+            end,
+    {[Plain, Tls, Ipv6, Ipv6Tls], Server} =
+        running:on_free_ports(4, fun(Ports) -> loading:kept(fun() -> Start(Ports) end) end),
     [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls}, {ipv6, Ipv6}, {ipv6_tls, Ipv6Tls}
      | Config].
 

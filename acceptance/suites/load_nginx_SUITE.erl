@@ -31,12 +31,16 @@ end_per_suite(_) -> ok.
 %% The second port closes each connection after two requests.
 init_per_testcase(_, Config) ->
     Dir = proplists:get_value(dir, Config),
-    [Plain, Few, Tls] = [running:free_port() || _ <- [plain, few, tls]],
+    {[Plain, Few, Tls], Server} = running:on_free_ports(3, fun(Ports) -> started(Ports, Dir, Config)
+                                                           end),
+    [{server, Server}, {plain, Plain}, {few, Few}, {tls, Tls} | Config].
+
+started([Plain, Few, Tls], Dir, Config) ->
     Certificate = loading:certificate(Dir),
     File = filename:join(Dir, "nginx.conf"),
     ok = file:write_file(filename:join(Dir, "page"), lists:duplicate(20_000, $x)),
     ok = file:write_file(
-           File, ["daemon off; master_process off; pid ", Dir, "/pid; error_log stderr;\n"
+           File, ["daemon off; master_process off; pid ", Dir, "/pid; error_log stderr notice;\n"
                   "events { worker_connections 200; }\n"
                   "http { access_log off;\n",
                   [[Name, " ", Dir, "/temporary;\n"]
@@ -53,9 +57,9 @@ init_per_testcase(_, Config) ->
                   "}\n"]),
     Server = running:start(proplists:get_value(nginx, Config), ["-c", File, "-e", "stderr"],
                            #{env => [{"HOME", Dir}]}),
-    %% nginx prints nothing when it is ready.
-    ok = loading:listens("127.0.0.1", Plain),
-    [{server, Server}, {plain, Plain}, {few, Few}, {tls, Tls} | Config].
+    %% nginx says this when it listens.
+    _ = running:until(Server, <<"getrlimit">>),
+    Server.
 
 end_per_testcase(_, Config) ->
     Server = proplists:get_value(server, Config),

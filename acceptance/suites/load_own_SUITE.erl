@@ -97,22 +97,8 @@ load(Port, Address, Changes, Code, Counts, Config) ->
 
 %% Sends each packet with `sent' back, and keeps the others.
 server(Address) ->
-    Family = case tuple_size(Address) of 8 -> [inet6]; 4 -> [] end,
-    {ok, Socket} = gen_tcp:listen(0, Family ++ [binary, {packet, 2}, {active, false},
-                                                {ip, Address}, {backlog, 100}]),
-    {ok, Port} = inet:port(Socket),
     Test = self(),
-    Pid = spawn_link(fun() -> receive go -> accept(Socket, Test) end end),
-    ok = gen_tcp:controlling_process(Socket, Pid),
-    Pid ! go,
-    Port.
-
-accept(Socket, Test) ->
-    {ok, Client} = gen_tcp:accept(Socket),
-    Pid = spawn_link(fun() -> receive go -> serve(Client, Test) end end),
-    ok = gen_tcp:controlling_process(Client, Pid),
-    Pid ! go,
-    accept(Socket, Test).
+    loading:server(gen_tcp, Address, [{packet, 2}], fun(Socket) -> serve(Socket, Test) end).
 
 serve(Socket, Test) ->
     case gen_tcp:recv(Socket, 0) of

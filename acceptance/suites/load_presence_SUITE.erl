@@ -26,12 +26,13 @@ xmpp(Config) ->
     talking("xmpp.load", Port, Config),
     ok = stopped(Server).
 
-%% This class expects each message itself.
+%% A class of each scenario expects each message itself.
 lines(Config) ->
     {Server, #{lines := Port}} = started([], Config),
-    #{<<"latencies">> := #{<<"idle">> := #{<<"count">> := Idle}}} =
-        load("lines.load", Port, [], #{<<"idle">> => 1}, Config),
-    ?assert(Idle > 0),
+    [?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := [],
+                    <<"latencies">> := #{Step := #{<<"count">> := Count}}} when Count > 0,
+                  load(File, Port, [], #{held => ?USERS, Step => 1}, Config))
+     || {File, Step} <- [{"lines.load", <<"idle">>}, {"small.load", <<"message">>}]],
     ok = stopped(Server).
 
 %% The kernel gives each VM a part of the connections, so most messages go to another VM.

@@ -28,31 +28,46 @@ init_per_suite(Config) ->
     end.
 
 started(Python, Environment, Dir, Config) ->
-    [Plain, Tls, Ipv6, Ipv6Tls] = Ports = [running:free_port() || _ <- [plain, tls, ipv6, both]],
     Certificate = loading:certificate(Dir),
     File = filename:join(Dir, "server.py"),
     ok = file:write_file(File, server()),
-    Arguments = [File, Certificate, case loading:has_ipv6() of true -> "1"; false -> "0" end
-                 | [integer_to_list(Port) || Port <- Ports]],
+    Arguments = [File, Certificate, case loading:has_ipv6() of true -> "1"; false -> "0" end],
+    Suite = self(),
     Server = loading:kept(fun() ->
                                   Server = running:start(Python, Arguments, #{env => Environment}),
-                                  <<"ready">> = running:line(Server),
+                                  Suite ! {ports, running:line(Server)},
                                   Server
                           end),
-    [{dir, Dir}, {server, Server}, {plain, Plain}, {tls, Tls}, {ipv6, Ipv6}, {ipv6_tls, Ipv6Tls}
-     | Config].
+    Ports = receive {ports, Line} -> [binary_to_integer(Port)
+                                      || Port <- binary:split(Line, <<" ">>, [global])]
+            end,
+    Named = lists:zip(lists:sublist([plain, tls, ipv6, ipv6_tls], length(Ports)), Ports),
+    [{dir, Dir}, {server, Server} | Named ++ Config].
 
 end_per_suite(Config) -> loading:stopped(proplists:get_value(server, Config)).
 
-%% The path chooses how the server behaves. By its pings it notices clients that do not answer.
+%% The path chooses how the server behaves. It chooses its ports itself, and prints them.
 server() ->
-    "import asyncio, http, signal, ssl, sys, websockets\n"
+    "import asyncio, http, signal, ssl, sys, websockets, websockets.server\n"
+    "class Watching(websockets.server.WebSocketServerProtocol):\n"
+    "    def __init__(self, *args, **kwargs):\n"
+    "        super().__init__(*args, **kwargs)\n"
+    "        self.pinged = asyncio.Event()\n"
+    "    async def pong(self, data=b''):\n"
+    "        self.pinged.set()\n"
+    "        await super().pong(data)\n"
     "async def serve(socket, path):\n"
     "    if path == '/parts':\n"
     "        async for message in socket:\n"
     "            middle = len(message) // 2\n"
     "            await socket.ping()\n"
     "            await socket.send([message[:middle], message[middle:], ''])\n"
+    "    elif path == '/alive':\n"
+    "        await (await socket.ping())\n"
+    "        await socket.send('answered')\n"
+    "        await socket.pinged.wait()\n"
+    "        await socket.send('pinged')\n"
+    "        await socket.wait_closed()\n"
     "    elif path == '/close':\n"
     "        await socket.recv()\n"
     "        await socket.close(4001, 'enough')\n"
@@ -63,17 +78,18 @@ server() ->
     "    if path == '/missing':\n"
     "        return http.HTTPStatus.NOT_FOUND, [], b'missing'\n"
     "async def main():\n"
-    "    certificate, six, plain, tls, plain6, tls6 = sys.argv[1:]\n"
+    "    certificate, six = sys.argv[1:]\n"
     "    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\n"
     "    context.load_cert_chain(certificate)\n"
-    "    places = [('127.0.0.1', plain, None), ('127.0.0.1', tls, context)]\n"
+    "    places = [('127.0.0.1', None), ('127.0.0.1', context)]\n"
     "    if six == '1':\n"
-    "        places += [('::1', plain6, None), ('::1', tls6, context)]\n"
-    "    for host, port, security in places:\n"
-    "        await websockets.serve(serve, host, int(port), ssl=security, process_request=answer,\n"
-    "                               subprotocols=['chat'], ping_interval=0.3, ping_timeout=2,\n"
-    "                               compression=None)\n"
-    "    print('ready', flush=True)\n"
+    "        places += [('::1', None), ('::1', context)]\n"
+    "    servers = [await websockets.serve(serve, host, 0, ssl=security, process_request=answer,\n"
+    "                                      subprotocols=['chat'], ping_interval=0.3,\n"
+    "                                      ping_timeout=None, compression=None,\n"
+    "                                      create_protocol=Watching)\n"
+    "               for host, security in places]\n"
+    "    print(*[server.sockets[0].getsockname()[1] for server in servers], flush=True)\n"
     "    end = asyncio.Event()\n"
     "    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)\n"
     "    await end.wait()\n"
@@ -128,11 +144,13 @@ fragments(Config) ->
                       "[connect, {repeat, 5, [{ask, \"half and half\", \"half and half\"}]}, stay]",
                       0, #{<<"ask">> => 5 * ?USERS}, Config)).
 
-%% The client answers pings, and sends its own.
+%% The client answers pings, and sends its own. The server tells it of both.
 keeps_alive(Config) ->
     ?assertMatch(#{<<"held">> := ?USERS, <<"errors">> := []},
-                 load("ws", plain, "127.0.0.1", "/", "[connect, stay]", 0,
-                      #{<<"upgrade">> => ?USERS}, [{more, "{keep_alive, \"200 ms\"}."} | Config])).
+                 load("ws", plain, "127.0.0.1", "/alive",
+                      "[connect, {expect, \"answered\"}, {expect, \"pinged\"}, stay]", 0,
+                      #{<<"expect">> => 2 * ?USERS},
+                      [{more, "{keep_alive, \"200 ms\"}."} | Config])).
 
 closes(Config) ->
     ?assertMatch(#{<<"held">> := 0,

@@ -1,7 +1,8 @@
 %% Helps the suites that run `whittle load' against servers of other authors.
 -module(loading).
 
--export([unpacked/1, libraries/1, certificate/1, listens/2, kept/1, stopped/1, has_ipv6/0, load/4]).
+-export([unpacked/1, libraries/1, certificate/1, kept/1, stopped/1, server/4, has_ipv6/0]).
+-export([load/4, shown/5]).
 
 %% Unpacks packages of Debian, and returns their directories. Stops at the first that cannot be
 %% fetched.
@@ -36,17 +37,8 @@ certificate(Dir) ->
                                      "cat \"$1.cert\" >>\"$1\"", "sh", File], #{}),
     File.
 
-%% Waits until a server that prints nothing accepts connections.
--spec listens(inet:ip_address() | string(), inet:port_number()) -> ok.
-listens(Address, Port) -> listens(Address, Port, 2400).
-
-listens(Address, Port, Left) when Left > 0 ->
-    case gen_tcp:connect(Address, Port, []) of
-        {ok, Socket} -> gen_tcp:close(Socket);
-        {error, econnrefused} -> receive after 50 -> listens(Address, Port, Left - 1) end
-    end.
-
-%% The process of init_per_suite ends before the cases. This one keeps the port of a server.
+%% The process of init_per_suite ends before the cases. This one keeps the port of a server. An
+%% error of the start is that of {@link running:until/2}.
 -spec kept(fun(() -> port())) -> pid().
 kept(Start) ->
     Suite = self(),
@@ -61,6 +53,7 @@ kept(Start) ->
         {Keeper, started} ->
             true = demonitor(Monitor, [flush]),
             Keeper;
+        {'DOWN', Monitor, process, Keeper, {{ended, _, _} = Ended, _}} -> error(Ended);
         {'DOWN', Monitor, process, Keeper, Reason} -> error(Reason)
     end.
 
@@ -69,6 +62,43 @@ stopped(Keeper) ->
     Monitor = monitor(process, Keeper),
     Keeper ! stop,
     receive {'DOWN', Monitor, process, Keeper, normal} -> ok end.
+
+%% Starts a server. A process for each connection calls the function with its socket.
+-spec server(gen_tcp | ssl, inet:ip_address(), [term()], fun((term()) -> term())) ->
+          inet:port_number().
+server(Module, Address, Options, Serve) ->
+    Test = self(),
+    Family = case tuple_size(Address) of 8 -> [inet6]; 4 -> [] end,
+    Pid = spawn_link(fun() ->
+                             {ok, Socket} = Module:listen(0, Family ++ Options
+                                                          ++ [binary, {ip, Address},
+                                                              {active, false}, {backlog, 100}]),
+                             {ok, {_, Port}} = case Module of
+                                                   gen_tcp -> inet:sockname(Socket);
+                                                   ssl -> ssl:sockname(Socket)
+                                               end,
+                             Test ! {self(), Port},
+                             accept(Module, Socket, Serve)
+                     end),
+    receive {Pid, Port} -> Port end.
+
+%% The handshake of one client must not delay the others.
+accept(Module, Socket, Serve) ->
+    {ok, New} = case Module of
+                    gen_tcp -> gen_tcp:accept(Socket);
+                    ssl -> ssl:transport_accept(Socket)
+                end,
+    Pid = spawn_link(fun() ->
+                             receive go -> ok end,
+                             {ok, Client} = case Module of
+                                                gen_tcp -> {ok, New};
+                                                ssl -> ssl:handshake(New)
+                                            end,
+                             Serve(Client)
+                     end),
+    ok = Module:controlling_process(New, Pid),
+    Pid ! go,
+    accept(Module, Socket, Serve).
 
 %% Tells whether this machine has the address ::1.
 -spec has_ipv6() -> boolean().
@@ -87,35 +117,45 @@ has_ipv6() ->
 %% time-outs: these are faults.
 -spec load(file:filename(), iodata(), 0 | 1, counts()) -> map().
 load(Dir, Scenario, Code, Counts) ->
-    load(Dir, unicode:characters_to_list(Scenario), Code, Counts, [1, 4, 16]).
+    {Result, _, _} = shown(Dir, Scenario, [], Code, Counts),
+    Result.
+
+%% Does the same with options of the command, and also returns the output and the directory of the
+%% results.
+-spec shown(file:filename(), iodata(), [string()], 0 | 1, counts()) ->
+          {map(), Output :: binary(), file:filename()}.
+shown(Dir, Scenario, Options, Code, Counts) ->
+    shown(Dir, unicode:characters_to_list(Scenario), Options, Code, Counts, [1, 4, 16]).
 
 %% `{Times, Name}' is a multiple of another count.
 -type counts() :: #{name() => pos_integer() | {Times :: pos_integer(), name()}}.
 
 -type name() :: held | ended | errors | Step :: binary().
 
-load(Dir, Scenario, Code, Counts, [Factor | Others]) ->
-    {Ended, Result} = run(Dir, slower(Scenario, Factor)),
+shown(Dir, Scenario, Options, Code, Counts, [Factor | Others]) ->
+    {Ended, Result, Output, Out} = run(Dir, slower(Scenario, Factor), Options),
     case Others =/= [] andalso lacks(Counts, Result) andalso is_slow(Result) of
         true ->
             ct:log("the run reached not all of ~0tp, so its times become longer: ~tp",
                    [Counts, Result]),
-            load(Dir, Scenario, Code, Counts, Others);
-        false when Ended =:= Code -> Result;
-        false -> error({exit_code, Ended, Result})
+            shown(Dir, Scenario, Options, Code, Counts, Others);
+        false when Ended =:= Code ->
+            %% The notes about it have its exit code.
+            _ = [ct:pal("an agent was lost:~n~ts", [Output]) || map_get(<<"lost">>, Result) > 0],
+            {Result, Output, Out};
+        false -> error({exit_code, Ended, Output, Result})
     end.
 
-run(Dir, Scenario) ->
+run(Dir, Scenario, Options) ->
     File = filename:join(Dir, "users.load"),
     ok = file:write_file(File, unicode:characters_to_binary(Scenario)),
     Out = File ++ integer_to_list(erlang:unique_integer([positive])),
-    {Code, Output} = running:whittle(["load", File, "-o", Out, "--json"]),
-    %% The messages of the agents stand beside it.
-    case [Line || <<"{\"", _/binary>> = Line <- binary:split(Output, <<"\n">>, [global])] of
-        [Json] ->
+    {Code, Output} = running:whittle(["load", File, "-o", Out | Options]),
+    case file:read_file(filename:join(Out, "result.json")) of
+        {ok, Json} ->
             #{<<"held">> := _} = Result = jiffy:decode(Json, [return_maps]),
-            {Code, Result};
-        _ -> error({Code, Output})
+            {Code, Result, Output, Out};
+        {error, _} -> error({Code, Output})
     end.
 
 lacks(Counts, Result) ->

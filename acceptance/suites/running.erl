@@ -4,7 +4,7 @@
 -export([whittle/1, build/2, build/3, shaken/1]).
 -export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
--export([free_port/0, end_epmd/1, install_charts/0]).
+-export([free_port/0, on_free_ports/2, end_epmd/1, install_charts/0]).
 -export([in_empty_root/2, alone/3]).
 
 %% The time without output after which a test gives up and prints the earlier output. It is less
@@ -178,10 +178,32 @@ copy(Fixture, Below) ->
 %% Returns a TCP port without a listener.
 -spec free_port() -> inet:port_number().
 free_port() ->
-    {ok, Socket} = gen_tcp:listen(0, []),
-    {ok, Port} = inet:port(Socket),
-    ok = gen_tcp:close(Socket),
+    [Port] = free_ports(1),
     Port.
+
+free_ports(Count) ->
+    Sockets = [element(2, {ok, _} = gen_tcp:listen(0, [])) || _ <- lists:seq(1, Count)],
+    Ports = [element(2, {ok, _} = inet:port(Socket)) || Socket <- Sockets],
+    [ok = gen_tcp:close(Socket) || Socket <- Sockets],
+    Ports.
+
+%% Starts a server that cannot choose its ports itself, with ports that nobody uses. Another program
+%% may take one of them before the server does. Then the server ends, and the function tries others.
+-spec on_free_ports(pos_integer(), fun(([inet:port_number()]) -> Server)) ->
+          {[inet:port_number()], Server}.
+on_free_ports(Count, Start) -> on_free_ports(Count, Start, 5).
+
+on_free_ports(Count, Start, Tries) ->
+    Ports = free_ports(Count),
+    try {Ports, Start(Ports)}
+    catch
+        error:{ended, Code, Output} when Tries > 1 ->
+            case re:run(Output, "address already in use|eaddrinuse",
+                        [caseless, {capture, none}]) of
+                match -> on_free_ports(Count, Start, Tries - 1);
+                nomatch -> error({ended, Code, Output})
+            end
+    end.
 
 %% Ends the epmd that named programs have started on a port.
 -spec end_epmd(inet:port_number()) -> ok.

@@ -99,13 +99,18 @@ server(Program) ->
     open_port({spawn_executable, "/bin/sh"},
               [{args, ["-c", Script, "sh", integer_to_list(?SERVER_FILES), Program,
                        integer_to_list(?PORT)]},
-               {env, [{"ERL_ZFLAGS", "+P 32768 +S 1:1 +SDcpu 1:1 +SDio 1"}]},
+               {env, [{"ERL_ZFLAGS", "-noinput +P 32768 +S 1:1 +SDcpu 1:1 +SDio 1"}]},
                {line, 100}, binary, exit_status]).
 
 listening(Server) ->
     receive
         {Server, {data, {eol, <<"listening">>}}} -> ok;
-        {Server, Other} -> io:format("a server did not start: ~p~n", [Other]), halt(1)
+        {Server, {data, {_, Line}}} ->
+            io:format("a server: ~ts~n", [Line]),
+            listening(Server);
+        {Server, {exit_status, Code}} ->
+            io:format("a server did not start (exit code ~b)~n", [Code]),
+            halt(1)
     after 60_000 -> io:format("a server did not start~n"), halt(1)
     end.
 

@@ -13,7 +13,8 @@
 
 -type error() :: {host_name, string()}
                | {no_ssh, Program :: string()}
-               | {host, {Host :: string(), Why :: {ssh, string()} | timeout | {machine, string()}}}.
+               | {host, {Host :: string(), Why :: {ssh, unicode:chardata()} | timeout
+                                | {machine, string()}}}.
 
 -record(host, {name :: string(),
                keeper :: port(),
@@ -27,6 +28,8 @@
 -define(END_MS, 10_000).
 %% The longest line of the keeper's output
 -define(LINE_BYTES, 1000).
+%% The most lines that a host may print before the keeper's own
+-define(MOST_LINES, 1000).
 %% The most bytes that ssh may print while it copies.
 -define(PRINTED, 100_000).
 
@@ -89,10 +92,12 @@ arguments(Name, Script) ->
      "-o", "ServerAliveInterval=15", "--", Name,
      "exec sh -c " ++ unicode:characters_to_list(whittle_program:quoted(Script))].
 
-met(Host) -> met(Host, "", now_ms() + ?PATIENCE_MS).
+met(Host) -> met(Host, {?MOST_LINES, ""}, now_ms() + ?PATIENCE_MS).
 
 %% Before its line, a host may print others, such as a greeting. An error shows the last one.
-met(#host{name = Name, keeper = Port} = Host, Last, Until) ->
+met(#host{name = Name}, {0, Last}, _) ->
+    {error, {host, {Name, {ssh, ["it prints too many lines, such as `", Last, "'"]}}}};
+met(#host{name = Name, keeper = Port} = Host, {Left, Last}, Until) ->
     receive
         {Port, {data, {eol, "whittle " ++ Words}}} ->
             case re:run(Words, "^(\\S+ \\S+) (/.*)$", [{capture, all_but_first, list}]) of
@@ -101,8 +106,8 @@ met(#host{name = Name, keeper = Port} = Host, Last, Until) ->
             end;
         {Port, {data, {_, Line}}} ->
             case string:trim(Line) of
-                "" -> met(Host, Last, Until);
-                Text -> met(Host, Text, Until)
+                "" -> met(Host, {Left - 1, Last}, Until);
+                Text -> met(Host, {Left - 1, Text}, Until)
             end;
         {Port, {exit_status, _}} -> {error, {host, {Name, {ssh, said([Last])}}}}
     after max(0, Until - now_ms()) -> {error, {host, {Name, timeout}}}
@@ -121,16 +126,17 @@ said(Lines) ->
 ended(#host{keeper = Port}) ->
     true = unlink(Port),
     _ = catch port_command(Port, "end\n"),
-    ok = removed(Port, now_ms() + ?END_MS),
+    ok = removed(Port, ?MOST_LINES, now_ms() + ?END_MS),
     catch port_close(Port).
 
-removed(Port, Until) ->
+removed(_, 0, _) -> ok;
+removed(Port, Left, Until) ->
     case erlang:port_info(Port) of
         undefined -> ok;
         _ ->
             receive
                 {Port, {exit_status, _}} -> ok;
-                {Port, {data, _}} -> removed(Port, Until)
+                {Port, {data, _}} -> removed(Port, Left - 1, Until)
             after max(0, Until - now_ms()) -> ok
             end
     end.

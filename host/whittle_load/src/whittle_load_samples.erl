@@ -31,6 +31,7 @@
 %% A second of ten steps has 20 kB.
 -define(MOST, 1 bsl 30).
 -define(TRIES, 10_000).
+-define(MOST_THRESHOLDS, 1000).
 %% Sums of larger numbers might not fit into a float.
 -define(IS_COUNT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 63)).
 %% The files of a run and of its report
@@ -156,7 +157,7 @@ read(Dir) ->
 facts({ok, #{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Holds,
              <<"thresholds">> := Thresholds, <<"machine">> := Machine} = Facts})
   when ?IS_COUNT(Agents), Agents > 0, ?IS_COUNT(Duration), is_boolean(Holds),
-       is_list(Thresholds), is_map(Machine) ->
+       length(Thresholds) =< ?MOST_THRESHOLDS, is_map(Machine) ->
     case lists:all(fun is_binary/1, [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds]) of
         true -> {ok, Facts};
         false -> error

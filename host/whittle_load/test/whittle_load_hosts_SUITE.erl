@@ -5,12 +5,13 @@
 
 -export([suite/0, all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
          end_per_group/2, end_per_testcase/2]).
--export([names/1, no_ssh/1, runs/1, strange_directory/1, unknown_key/1, no_login/1, no_server/1,
+-export([names/1, no_ssh/1, endless_greeting/1, runs/1, strange_directory/1,
+         unknown_key/1, no_login/1, no_server/1,
          other_machine/1, failed_build/1, killed_keeper/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [names, no_ssh, {group, ssh}].
+all() -> [names, no_ssh, endless_greeting, {group, ssh}].
 
 groups() ->
     [{ssh, [], [runs, strange_directory, unknown_key, no_login, no_server, other_machine,
@@ -129,6 +130,16 @@ no_ssh(Config) ->
                  lists:flatten(whittle_load:format_error(Reason))),
     ?assertMatch("there is no program `ssh' on the PATH: " ++ _,
                  lists:flatten(whittle_load:format_error({no_ssh, "ssh"}))).
+
+%% A host that never stops printing ends the preparation.
+endless_greeting(Config) ->
+    Flood = made:file(filename:join(proplists:get_value(priv_dir, Config), "flood"),
+                      "#!/bin/sh\nexec yes\n"),
+    ok = file:change_mode(Flood, 8#755),
+    true = os:putenv("WHITTLE_SSH", Flood),
+    {error, Reason} = agents(fun(_) -> error(built) end, fun(_) -> error(started) end),
+    true = os:unsetenv("WHITTLE_SSH"),
+    ?assertMatch({match, _}, re:run(whittle_load:format_error(Reason), "prints too many lines")).
 
 %% The agent is copied whole, its words and variables arrive as they are, and nothing stays.
 runs(Config) ->
