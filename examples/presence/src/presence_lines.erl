@@ -14,7 +14,7 @@
 
 -export([init/1, data/2, news/2, user/1]).
 
-%% During a login, messages for the user wait (the last one first), and the lines behind it.
+%% During a login, messages for the user wait (the newest first), and so do the lines behind it.
 -type state() :: {new, Rest :: binary()} | {refused, binary()}
                | {waiting, User :: binary(), [presence_protocol:message()], Later :: binary()}
                | {online, User :: binary(), Rest :: binary()}

@@ -273,8 +273,8 @@ command(#{wrapper := [Wrapper | Words], program := Program, arguments := Argumen
                                      arguments := Words ++ [Program | Arguments]};
 command(Command) -> Command.
 
-%% @doc Returns the variables that the program of a cell and its levels set. A level has the last
-%% word.
+%% @doc Returns the variables that the program of a cell and its levels set. Those of a level come
+%% last, so they count.
 -spec environment(whittle_measure_study:cell()) -> [{string(), string()}].
 environment(#{program := Program, levels := Levels}) ->
     maps:get(environment, Program, [])

@@ -217,8 +217,8 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
     end.
 
 %% The kernel chooses the port of a source address when it connects, and not before
-%% (IP_BIND_ADDRESS_NO_PORT in ip(7)). Then it compares the port with fewer sockets: with those of
-%% the same address and target. `ssl' does not take a raw option.
+%% (IP_BIND_ADDRESS_NO_PORT in ip(7)). So the port must differ only from those of connections with
+%% the same address and target, and the kernel finds it faster. `ssl' does not take a raw option.
 late_port(tcp) -> [{raw, ?IPPROTO_IP, ?IP_BIND_ADDRESS_NO_PORT, <<1:32/native>>}];
 late_port(tls) -> [].
 

@@ -93,7 +93,7 @@ accept(Listener, #{transport := Transport} = Settings) ->
         {error, _} -> receive after ?FULL_MS -> accept(Listener, Settings) end
     end.
 
-%% With `{active, N}' or `true', the VM sends without further questions.
+%% With `{active, N}' or `true', the VM delivers bytes without further requests.
 begun(Socket, #{transport := Transport, active := Active} = Settings)
   when Transport =/= socket, Active =/= once, Active =/= false ->
     case inet:setopts(Socket, [{active, Active}]) of
