@@ -25,7 +25,8 @@
                | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}
                | {agent_ended, pos_integer(), ExitCode :: non_neg_integer()}
-               | {agent_silent, pos_integer()}.               % and killed
+               | {agent_silent, pos_integer()}                % and killed
+               | {agent_garbage, pos_integer()}.              % and given up
 
 -type outcome() :: #{result := whittle_load_result:result(),
                      lost := [pos_integer()],                 % agents that ended too soon
@@ -181,13 +182,16 @@ stopped(#run{agents = Agents, options = #{tell := Tell}} = Run, Until) ->
             lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents))
     end.
 
-heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
+heard(Port, {data, Bytes}, #run{agents = Agents, options = #{tell := Tell}} = Run) ->
     case decoded(Bytes) of
         {sample, Sample} ->
             #{Port := N} = Agents,
             case whittle_load_second:is_sample(Sample) of
                 true -> sampled(N, Sample, Run);
-                false -> Run
+                false ->
+                    _ = Tell({agent_garbage, N}),
+                    _ = catch port_close(Port),
+                    lost(N, Run#run{agents = maps:remove(Port, Agents)})
             end;
         _ -> Run
     end;

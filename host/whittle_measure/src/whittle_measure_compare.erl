@@ -13,8 +13,8 @@
           runs := {file:filename(), file:filename()},
           rows := [row()]}.
 
-%% The medians of a cell in both runs. The ratio is that of the second to the first. The cell has the
-%% program and the level of each factor.
+%% The medians of a cell in both runs. The ratio is that of the second to the first. The cell has
+%% the program and the level of each factor.
 -type row() :: #{cell := #{binary() => binary()},
                  first := number(), second := number(),
                  ratio := none | #{median := float(), n := pos_integer(),
@@ -23,8 +23,8 @@
 
 -define(LEVEL, 0.05).
 
-%% @doc Compares, for each response, the cells that both reports have: both medians, their ratio with
-%% its interval, and the verdict after Holm's correction over the cells of the response.
+%% @doc Compares, for each response, the cells that both reports have: both medians, their ratio
+%% with its interval, and the verdict after Holm's correction over the cells of the response.
 -spec compare({file:filename(), whittle_measure:report()},
               {file:filename(), whittle_measure:report()}) ->
           {ok, [comparison()]} | {error, {different_studies, file:filename(), file:filename()}}.

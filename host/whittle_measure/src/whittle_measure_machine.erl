@@ -33,7 +33,7 @@
 look() ->
     maps:from_list(
       [{at, erlang:monotonic_time(microsecond)},
-       {own, element(1, erlang:statistics(runtime)) + whittle_measure_process:ended()}]
+       {own, element(1, erlang:statistics(runtime)) + whittle_measure_process:cpu_of_ended()}]
       ++ times() ++ pressure() ++ faults() ++ frequency()).
 
 %% @doc Returns the load between two looks. The programs that this VM starts after the first look

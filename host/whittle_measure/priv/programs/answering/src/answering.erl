@@ -56,6 +56,7 @@ listen(#{transport := socket}) ->
     ok = socket:setopt(Socket, {socket, reuseaddr}, true),
     [ok = socket:setopt(Socket, {socket, reuseport}, true) || value("REUSEPORT", "no") =:= "yes"],
     [ok = socket:setopt(Socket, {socket, rcvbuf}, Bytes) || {recbuf, Bytes} <- sizes()],
+    [ok = socket:setopt(Socket, {socket, sndbuf}, Bytes) || {sndbuf, Bytes} <- sizes()],
     [ok = socket:setopt(Socket, {otp, rcvbuf}, Bytes) || {buffer, Bytes} <- sizes()],
     ok = socket:bind(Socket, #{family => inet, port => ?PORT, addr => loopback}),
     ok = socket:listen(Socket, backlog()),
