@@ -75,8 +75,10 @@ chomp(Line) ->
 line(_, {refused, _}) -> {close, "error busy: try again later\n"};
 line(<<"quit">>, _) -> {close, "bye\n"};
 line(<<"ping">>, State) -> {{send, "pong\n"}, State};
+%% Lines have no TLS.
 line(<<"login ", Words/binary>>, {new, _} = State) ->
-    case binary:split(Words, <<" ">>) of
+    case presence_config:get(plain_here) andalso binary:split(Words, <<" ">>) of
+        false -> {close, "error no passwords without TLS here: see the setting plain\n"};
         [User, Secret] ->
             case presence_users:check(User, Secret) of
                 true -> {login, binary:copy(User)};
