@@ -238,6 +238,8 @@ words_that_look_like_flags(Config) ->
               "-, which the VM reads as a flag"},
              {[{"RELEASE_NODE", "a@b@c"}], 2, "a@b@c: is not a node name: use letters, digits, "
               "_ and -; @HOST may follow"},
+             {[{"RELEASE_NODE", "a@\x{e9}"}], 2, "a@\303\251: is not a node name: use letters, "
+              "digits, _ and -; @HOST may follow"},
              {[{"RELEASE_COOKIE", "-secret"}], 2, "RELEASE_COOKIE: " ++ begins_with_dash()},
              {[{"ERLANG_COOKIE", "-secret"}], 2, "ERLANG_COOKIE: " ++ begins_with_dash()},
              {[{"WHITTLE_COOKIE_FILE", File}], 2,

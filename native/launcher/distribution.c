@@ -34,6 +34,15 @@ static int has_control_character(const char *text)
     return 0;
 }
 
+/* OTP accepts no host with letters beyond Latin-1, and the DNS none beyond ASCII. */
+static int is_ascii(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text >= 0x80)
+            return 0;
+    return 1;
+}
+
 /* Ends the program with one line when net_kernel would reject NAME with a long report. A name
    has letters, digits, _ and -; @ and a host may follow. */
 static void check_node_name(const char *name, int is_long)
@@ -53,7 +62,7 @@ static void check_node_name(const char *name, int is_long)
                "use letters, digits, _ and -; @HOST may follow");
     if (length == 0 || (*host != '\0' && (*host != '@' || host[1] == '\0')) ||
         (*host == '@' && strpbrk(host + 1, "@ ") != NULL) || has_control_character(name) ||
-        strlen(name) > MOST_NAME_BYTES)
+        !is_ascii(host) || strlen(name) > MOST_NAME_BYTES)
         refuse(EXIT_MISUSED, name,
                "is not a node name: use letters, digits, _ and -; @HOST may follow");
     if (!is_long && strchr(host, '.') != NULL)

@@ -129,7 +129,9 @@ check(file, Value) when is_binary(Value) -> {ok, Value};
 check(file, [_ | _] = Value) -> {ok, Value};
 check(file, _) -> {error, "the path of a file"};
 check(nodes, [Char | _] = Value) when is_integer(Char) ->
-    {ok, [list_to_atom(string:trim(Name)) || Name <- string:lexemes(Value, ",")]};
+    try {ok, [list_to_atom(string:trim(Name)) || Name <- string:lexemes(Value, ",")]}
+    catch error:_ -> {error, "names of nodes, each of at most 255 characters"}
+    end;
 check(nodes, Value) ->
     case is_list(Value) andalso lists:all(fun is_atom/1, Value) of
         true -> {ok, Value};

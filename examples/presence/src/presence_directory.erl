@@ -39,8 +39,7 @@ users() -> ets:info(?HERE, size).
 -spec login(User :: binary(), presence_groups:index(), presence_group:socket()) ->
           online | waiting | busy.
 login(User, Group, Socket) ->
-    ok = end_session(User),
-    true = ets:insert(?HERE, {User, Group, Socket}),
+    ok = claim({User, Group, Socket}),
     case presence_cluster:owner(User) of
         Owner when Owner =:= node() ->
             case ets:take(?ELSEWHERE, User) of
@@ -53,6 +52,15 @@ login(User, Group, Socket) ->
                 ok -> waiting;
                 busy -> busy
             end
+    end.
+
+%% Whoever removes the row of an earlier session ends it, also if two log in at the same time.
+claim({User, _, _} = Row) ->
+    _ = [presence_groups:post(Group, Socket, replaced)
+         || {_, Group, Socket} <- ets:take(?HERE, User)],
+    case ets:insert_new(?HERE, Row) of
+        true -> ok;
+        false -> claim(Row)
     end.
 
 %% @doc Ends the session of a user on this VM, because the user is logged in elsewhere.

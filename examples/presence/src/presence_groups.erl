@@ -65,7 +65,8 @@ group(Index) ->
 post(Index, Socket, News) ->
     Most = presence_config:get(waiting),
     try ets:update_counter(?TABLE, Index, {?WAITING, 1}) of
-        Waiting when Waiting > Most ->
+        %% The end of a session must not be lost. Each login ends at most one.
+        Waiting when Waiting > Most, News =/= replaced ->
             ok = taken(Index),
             busy;
         _ ->

@@ -14,7 +14,7 @@
 
 -export([init/1, data/2, news/2, user/1]).
 
-%% During a login, messages for the user wait (the last one first), and the lines behind it.
+%% During a login, messages for the user wait (the newest first), and so do the lines behind it.
 -type state() :: {new, Rest :: binary()} | {refused, binary()}
                | {waiting, User :: binary(), [presence_protocol:message()], Later :: binary()}
                | {online, User :: binary(), Rest :: binary()}
@@ -75,8 +75,10 @@ chomp(Line) ->
 line(_, {refused, _}) -> {close, "error busy: try again later\n"};
 line(<<"quit">>, _) -> {close, "bye\n"};
 line(<<"ping">>, State) -> {{send, "pong\n"}, State};
+%% Lines have no TLS.
 line(<<"login ", Words/binary>>, {new, _} = State) ->
-    case binary:split(Words, <<" ">>) of
+    case presence_config:get(plain_here) andalso binary:split(Words, <<" ">>) of
+        false -> {close, "error no passwords without TLS here: see the setting plain\n"};
         [User, Secret] ->
             case presence_users:check(User, Secret) of
                 true -> {login, binary:copy(User)};

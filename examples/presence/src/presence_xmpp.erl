@@ -20,7 +20,8 @@
                                | {waiting, User :: binary(), BindId :: binary()},
               tls :: boolean(),
               failures = 0 :: non_neg_integer(),
-              %% Behind the request to bind: from the client, and messages for the user
+              %% These wait for the end of the login: what the client sent behind its request to
+              %% bind, and messages for the user.
               later = [] :: [presence_xml:event() | {message, presence_protocol:message()}]}).
 
 %% Most connections are idle users, so their state is small.

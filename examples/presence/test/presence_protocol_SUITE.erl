@@ -23,7 +23,7 @@ init_per_testcase(Case, Config) ->
     Config.
 
 end_per_testcase(_, _) ->
-    [application:unset_env(presence, Key) || Key <- [secret, certificate]].
+    [application:unset_env(presence, Key) || Key <- [secret, certificate, plain]].
 
 xmpp_login(_) ->
     State = new(presence_xmpp),
@@ -212,7 +212,11 @@ lines_errors(_) ->
     {_, Online} = presence_lines:news(online, Waiting),
     [?assertMatch({<<"error ", _/binary>>, Online}, sent(Line, Online))
      || Line <- ["to bob\n", "to b/b x\n", <<"to bob ", 255, "\n">>, <<"to bob ", 0, "\n">>,
-                 "login ann secret\n"]].
+                 "login ann secret\n"]],
+    %% Lines have no TLS, so a server that takes no password in clear takes none here.
+    ok = application:set_env(presence, plain, tls),
+    ok = presence_config:load(),
+    ?assertMatch({<<"error no passwords", _/binary>>, _}, closed("login ann secret\n", S)).
 
 refused(_) ->
     X = presence_xmpp:init(#{admission => refused, tls => false}),

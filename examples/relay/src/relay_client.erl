@@ -1,12 +1,15 @@
 %% @doc Serves one client: a socket that sends lines and gets lines.
 %%
-%% The relay disconnects a client that does not read after five seconds, so that its
-%% mailbox cannot grow for ever.
+%% The relay disconnects a client that does not read for five seconds, or for which 10,000 lines
+%% wait, so that its mailbox cannot grow for ever.
 -module(relay_client).
 -behaviour(gen_server).
 
 -export([start_link/1, options/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+%% The lines that may wait for a client
+-define(MOST_WAITING, 10_000).
 
 %% @doc Starts a client; it reads once it has been given the socket and told so
 %% with `socket_is_yours'.
@@ -47,9 +50,10 @@ handle_info({tcp, Socket, Line}, Socket) ->
 handle_info(socket_is_yours, Socket) ->
     listen(Socket);
 handle_info({line, Line}, Socket) ->
-    case gen_tcp:send(Socket, Line) of
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    case Waiting < ?MOST_WAITING andalso gen_tcp:send(Socket, Line) of
         ok -> {noreply, Socket};
-        {error, _} -> {stop, normal, Socket}
+        _ -> {stop, normal, Socket}             % too slow, or gone
     end;
 handle_info({tcp_closed, Socket}, Socket) ->
     {stop, normal, Socket};

@@ -55,8 +55,8 @@ accept(Listen) ->
             accept(Listen);
         {error, econnaborted} ->
             accept(Listen);
-        {error, Full} when Full =:= emfile; Full =:= enfile ->
-            %% A descriptor is free again when some client has left.
+        {error, Full} when Full =/= closed ->
+            %% A descriptor or a port is free again when some client has left.
             receive after 100 -> accept(Listen) end
     end.
 

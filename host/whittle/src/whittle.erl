@@ -68,8 +68,9 @@ entered(Dir, Parse) ->
     case file:set_cwd(Dir) of
         ok -> Parse();
         {error, Reason} ->
-            {failed, ["the current directory ", Dir, " cannot be entered (",
-                     file:format_error(Reason), "): change to another one"]}
+            {failed, ["the current directory ", whittle_file_name:printable(Dir),
+                      " cannot be entered (", file:format_error(Reason),
+                      "): change to another one"]}
     end.
 
 %% Prints an error as data to the place of the result. The line for people goes to stderr as
@@ -141,6 +142,6 @@ print(Text) ->
             file:write(Output, unicode:characters_to_binary(Text));
         _ ->
             try io:put_chars(Text)
-            catch error:_ -> {error, terminated}        % the process for stdout has ended
+            catch error:terminated -> {error, terminated}        % the process for stdout has ended
             end
     end.

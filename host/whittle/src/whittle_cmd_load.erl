@@ -137,6 +137,9 @@ tell({agent_ended, N, Status}) ->
 tell({agent_silent, N}) ->
     whittle_progress:note(io_lib:format("agent ~b did not answer at the end of the run and was "
                                         "killed: its users and last counts are lost", [N]));
+tell({agent_garbage, N}) ->
+    whittle_progress:note(io_lib:format("agent ~b sent no valid sample and was given up: its users "
+                                        "and last counts are lost", [N]));
 tell({needs, Needs}) ->
     [whittle_progress:note(["this run will hit a limit of this machine: ", Limit, ": it needs ",
                             Needed, ", and there are ", Has, ": ", Lift])

@@ -35,7 +35,9 @@ made({_, Dir} = Group) ->
     case {file:make_dir(Dir), accepted(Group), kernel(Group)} of
         {ok, ok, {ok, _}} -> {ok, Group};
         _ ->
-            ok = remove(Group),
+            %% Where the file system is read-only, there is nothing to remove.
+            _ = remove(Group),
+            ok = whittle_unfinished:done(Dir),
             none
     end.
 

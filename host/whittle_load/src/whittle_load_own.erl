@@ -94,8 +94,12 @@ compiled(File) ->
             %% Whittle compiles the module again for the OTP of the agents.
             case compile:file(File, [binary, debug_info, return_errors,
                                      {i, filename:dirname(File)}]) of
-                {ok, _, Bytes} -> {ok, Bytes};
-                {error, [{In, [Error | _]} | _], _} -> {error, problem(In, Error)}
+                {ok, _, Bytes} when is_binary(Bytes) -> {ok, Bytes};
+                {ok, _, Bytes, _} when is_binary(Bytes) -> {ok, Bytes};
+                {error, [{In, [Error | _]} | _], _} -> {error, problem(In, Error)};
+                %% Warnings count as errors.
+                {error, _, [{In, [Warning | _]} | _]} -> {error, problem(In, Warning)};
+                _ -> {error, [File, " was not compiled: unset ERL_COMPILER_OPTIONS"]}
             end;
         {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
     end.
@@ -134,15 +138,18 @@ exported(Functions, File, #{exports := Exports} = Code) ->
     end.
 
 attribute(Name, Example, File, #{beam := Bytes} = Code) ->
-    {ok, {_, [{attributes, Attributes}]}} = beam_lib:chunks(Bytes, [attributes]),
+    Attributes = case beam_lib:chunks(Bytes, [attributes]) of
+                     {ok, {_, [{attributes, Found}]}} -> Found;
+                     {error, beam_lib, _} -> []
+                 end,
     case proplists:get_value(Name, Attributes) of
-        [_ | _] = Values -> {ok, {Values, Code}};
+        Values when length(Values) > 0 -> {ok, {Values, Code}};
         _ -> {error, [File, " has no attribute `", atom_to_list(Name), "': write one such as ",
                       Example]}
     end.
 
 is_step({Name, Kinds}) -> is_step({Name, Kinds, answer});
-is_step({Name, Kinds, Answer}) when is_atom(Name), is_list(Kinds) ->
+is_step({Name, Kinds, Answer}) when is_atom(Name), length(Kinds) >= 0 ->
     lists:member(Answer, [answer, held]) andalso not lists:member(Name, ?TAKEN)
         andalso lists:all(fun(Kind) -> lists:member(Kind, ?KINDS) end, Kinds);
 is_step(_) -> false.

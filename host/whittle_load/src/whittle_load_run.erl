@@ -25,7 +25,8 @@
                | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}
                | {agent_ended, pos_integer(), ExitCode :: non_neg_integer()}
-               | {agent_silent, pos_integer()}.               % and killed
+               | {agent_silent, pos_integer()}                % and killed
+               | {agent_garbage, pos_integer()}.              % and given up
 
 -type outcome() :: #{result := whittle_load_result:result(),
                      lost := [pos_integer()],                 % agents that ended too soon
@@ -42,6 +43,9 @@
 -define(LEAD, 200).
 %% The longest time for an agent to say hello, to read a plan, and to send its last sample.
 -define(PATIENCE, 30_000).
+
+%% The longest message of an agent
+-define(MOST_BYTES, 16_000_000).
 
 -record(run, {agents :: #{port() => pos_integer()},
               options :: options(),
@@ -118,6 +122,7 @@ answer(Port) ->
 %% An agent on another machine is not trusted. Its atoms are those of its modules here. No agent
 %% compresses its terms, because a few bytes could claim gigabytes.
 decoded(<<131, 80, _/binary>> = Bytes) -> {garbage, byte_size(Bytes)};
+decoded(Bytes) when byte_size(Bytes) > ?MOST_BYTES -> {garbage, byte_size(Bytes)};
 decoded(Bytes) ->
     try binary_to_term(Bytes, [safe])
     catch error:badarg -> {garbage, byte_size(Bytes)}
@@ -144,11 +149,17 @@ started(Agents, #{phases := Phases}, #{tell := Tell} = Options) ->
     #run{result = Result, lost = Lost, stopped = Stopped} = flushed(Last),
     #{result => Result, lost => lists:sort(Lost), duration => Duration, stopped => Stopped}.
 
+%% An agent that sends without an end must not keep the run from its end: `after' alone counts only
+%% while no message waits.
 watch(#run{agents = Agents, end_at = End, stopped = none} = Run) when map_size(Agents) > 0 ->
-    receive
-        {Port, Message} when is_map_key(Port, Agents) -> watch(heard(Port, Message, Run));
-        {?MODULE, stop} -> ended_by(asked, Run)
-    after max(0, End - erlang:monotonic_time(millisecond)) -> Run
+    case End - erlang:monotonic_time(millisecond) of
+        Left when Left > 0 ->
+            receive
+                {Port, Message} when is_map_key(Port, Agents) -> watch(heard(Port, Message, Run));
+                {?MODULE, stop} -> ended_by(asked, Run)
+            after Left -> Run
+            end;
+        _ -> Run
     end;
 watch(Run) -> Run.
 
@@ -158,43 +169,49 @@ ended_by(Why, #run{start = Start, stopped = none} = Run) ->
 ended_by(_, Run) -> Run.
 
 stopped(#run{agents = Agents} = Run, _) when map_size(Agents) =:= 0 -> Run;
-stopped(#run{agents = Agents, options = #{tell := Tell}} = Run, Until) ->
-    receive
-        {Port, {data, Bytes}} when is_map_key(Port, Agents) ->
-            case decoded(Bytes) of
-                {stopped, Sample} ->
-                    #run{agents = #{Port := N} = Left} = Run,
-                    Rest = maps:remove(Port, Left),
-                    stopped(case whittle_load_second:is_sample(Sample) of
-                                true -> (sampled(N, Sample, Run))#run{agents = Rest};
-                                false -> lost(N, Run#run{agents = Rest})
-                            end, Until);
-                _ -> stopped(heard(Port, {data, Bytes}, Run), Until)
+stopped(#run{agents = Agents} = Run, Until) ->
+    case Until - erlang:monotonic_time(millisecond) of
+        Left when Left > 0 ->
+            receive
+                {Port, Message} when is_map_key(Port, Agents) ->
+                    stopped(heard(Port, Message, Run), Until)
+            after Left -> silent(Run)
             end;
-        {Port, Message} when is_map_key(Port, Agents) -> stopped(heard(Port, Message, Run), Until)
-    after max(0, Until - erlang:monotonic_time(millisecond)) ->
-            [begin
-                 _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
-                      || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
-                 _ = Tell({agent_silent, N})
-             end || {Port, N} <- maps:to_list(Agents)],
-            lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents))
+        _ -> silent(Run)
     end.
 
+%% The agents that have not answered in time
+silent(#run{agents = Agents, options = #{tell := Tell}} = Run) ->
+    [begin
+         _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
+              || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
+         _ = catch port_close(Port),
+         _ = Tell({agent_silent, N})
+     end || {Port, N} <- maps:to_list(Agents)],
+    lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents)).
+
 heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
+    #{Port := N} = Agents,
     case decoded(Bytes) of
-        {sample, Sample} ->
-            #{Port := N} = Agents,
+        {Kind, Sample} when Kind =:= sample; Kind =:= stopped ->
             case whittle_load_second:is_sample(Sample) of
-                true -> sampled(N, Sample, Run);
-                false -> Run
+                true when Kind =:= sample -> sampled(N, Sample, Run);
+                true -> (sampled(N, Sample, Run))#run{agents = maps:remove(Port, Agents)};
+                false -> given_up(Port, Run)
             end;
-        _ -> Run
+        paced -> Run;
+        _ -> given_up(Port, Run)
     end;
 heard(Port, {exit_status, Status}, #run{agents = Agents, options = Options} = Run) ->
     #{Port := N} = Agents,
     #{tell := Tell} = Options,
     _ = Tell({agent_ended, N, Status}),
+    lost(N, Run#run{agents = maps:remove(Port, Agents)}).
+
+given_up(Port, #run{agents = Agents, options = #{tell := Tell}} = Run) ->
+    #{Port := N} = Agents,
+    _ = Tell({agent_garbage, N}),
+    _ = catch port_close(Port),
     lost(N, Run#run{agents = maps:remove(Port, Agents)}).
 
 lost(N, #run{lost = Lost, second = Second} = Run) ->

@@ -55,9 +55,9 @@ exists(Name) ->
 %% with the name of a file of a run.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
-    case lists:any(fun(Name) -> exists(filename:join(Dir, Name)) end, ?FILES) of
-        true -> {error, {exists, Dir}};
-        false -> ok
+    case [Name || Name <- ?FILES, {ok, _} <- [file:read_link_info(filename:join(Dir, Name))]] of
+        [] -> ok;
+        _ -> {error, {exists, Dir}}
     end.
 
 %% @doc Begins a directory that {@link check/1} has checked.

@@ -132,7 +132,7 @@ scenario(Nodes, Dir) ->
     ok = measurable(Protocol, Scenario, Terms),
     Scenario.
 
-%% A threshold for a measure that this scenario does not have could never be met, or always.
+%% A threshold for a measure that this scenario does not have would always be missed, or always met.
 measurable(Protocol, #{classes := Classes, thresholds := Thresholds}, Terms) ->
     Instructions = lists:append([tuple_to_list(Program) || #{program := Program} <- Classes]),
     [fail(Node, Problem)
@@ -167,7 +167,7 @@ problem(#{measure := Measure, step := Step}, #{name := Name}, Instructions, Clas
             ["`", atom_to_list(Word), "' counts for all steps together: leave out `", Step, "'"]
     end.
 
-%% Users of XMPP and of a client of the user's own can measure it for all messages.
+%% Users of XMPP measure it for all messages, and those of a client of the user's own may.
 undelivered(http, _) -> "users of HTTP measure no `delivery'";
 undelivered(Name, Instructions) when Name =:= lines; Name =:= websocket; Name =:= mqtt ->
     case lists:any(fun is_timed/1, Instructions) of

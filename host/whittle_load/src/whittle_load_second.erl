@@ -39,6 +39,8 @@
 
 %% A number of nanoseconds, bytes or events. Sums of larger numbers might not fit into a float.
 -define(IS_COUNT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 63)).
+%% The sum of what a thousand agents send is still such a number.
+-define(IS_SENT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 53)).
 -define(IS_BUCKET(I, N), (is_integer(I) andalso I >= 0 andalso I =< 59 * 32
                           andalso ?IS_COUNT(N) andalso N > 0)).
 
@@ -57,15 +59,15 @@ is_empty(#{agents := Agents, lost := Lost}) -> map_size(Agents) =:= 0 andalso Lo
 is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
                                           latencies := Latencies, late := Late},
             arrivals := Arrivals, vm := #{cpu := _, memory := _, rss := _, queue := _} = Vm})
-  when ?IS_COUNT(Second), is_map(Events), is_map(Errors), is_map(Latencies), is_map(Arrivals) ->
+  when ?IS_SENT(Second), is_map(Events), is_map(Errors), is_map(Latencies), is_map(Arrivals) ->
     map_size(Vm) =:= 4
         andalso lists:all(fun is_count/1, maps:values(Vm) ++ maps:values(Events)
                           ++ maps:values(Errors))
         andalso maps:keys(Events) -- ?EVENTS =:= []
-        andalso lists:all(fun({Step, Kind}) -> is_binary(Step) andalso is_binary(Kind);
+        andalso lists:all(fun({Step, Kind}) -> is_text(Step) andalso is_binary(Kind);
                              (_) -> false
                           end, maps:keys(Errors))
-        andalso lists:all(fun is_binary/1, maps:keys(Latencies))
+        andalso lists:all(fun is_text/1, maps:keys(Latencies))
         andalso lists:all(fun is_distribution/1, maps:values(Latencies))
         andalso (Late =:= none orelse is_distribution(Late))
         andalso lists:all(fun({At, {Planned, Actual}}) ->
@@ -74,14 +76,16 @@ is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
                           end, maps:to_list(Arrivals));
 is_sample(_) -> false.
 
-is_count(N) -> ?IS_COUNT(N).
+is_count(N) -> ?IS_SENT(N).
+
+is_text(Text) -> is_binary(Text) andalso is_list(unicode:characters_to_list(Text)).
 
 is_distribution(#{count := Count, sum := Sum, zeros := Zeros, buckets := Buckets} = Map)
-  when map_size(Map) =:= 4, ?IS_COUNT(Count), ?IS_COUNT(abs(Sum)), ?IS_COUNT(Zeros) ->
+  when map_size(Map) =:= 4, ?IS_SENT(Count), ?IS_SENT(Sum), ?IS_SENT(Zeros) ->
     is_ascending(Buckets, -1);
 is_distribution(_) -> false.
 
-is_ascending([{I, N} | Buckets], Before) when ?IS_BUCKET(I, N), I > Before ->
+is_ascending([{I, N} | Buckets], Before) when ?IS_BUCKET(I, N), ?IS_SENT(N), I > Before ->
     is_ascending(Buckets, I);
 is_ascending(Buckets, _) -> Buckets =:= [].
 

@@ -7,7 +7,7 @@
 -export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
-         only_monotonic/1, no_agent/1, other_version/1, slow_server_counts/1,
+         only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_server_counts/1,
          slow_server_in_paced_loop/1]).
 
 -define(MS, 1_000_000).
@@ -17,7 +17,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
      hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
-     seconds, clock_jumps, only_monotonic, no_agent, other_version,
+     seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
      slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
@@ -352,6 +352,29 @@ other_version(Config) ->
                                            #{agents => 1, tell => fun(_) -> ok end,
                                              commands => [{"/bin/cat", [File, "-"], []}]}),
     ?assertEqual({agent_version, {999, whittle_load_agent:protocol()}}, Reason).
+
+%% An agent of another machine sends a sample that is none, and would never stop.
+hostile_agent(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "hostile"),
+    Frame = fun(Term) ->
+                    Bytes = term_to_binary(Term),
+                    <<(byte_size(Bytes)):32, Bytes/binary>>
+            end,
+    Self = self(),
+    [begin
+         ok = file:write_file(File, [Frame({hello, #{protocol => whittle_load_agent:protocol()}}),
+                                     Frame(ready)]),
+         ok = file:write_file(File ++ ".more", Frame(Bad)),
+         {ok, #{lost := Lost}} =
+             whittle_load_run:run(scenario(1, "[{burst, 1}, {soak, \"90 s\"}]", "constant",
+                                           "[{a, 1, [stay]}]", ""),
+                                  #{agents => 1, tell => fun(Event) -> Self ! Event end,
+                                    commands => [{"/bin/sh",
+                                                  ["-c", "cat \"$0\"; while cat \"$0.more\"; do :; "
+                                                   "done", File], []}]}),
+         ?assertEqual({Bad, [1]}, {Bad, Lost}),
+         receive {agent_garbage, 1} -> ok end
+     end || Bad <- [{sample, foo}, {stopped, #{}}, {}, other, {sample, #{second => 1 bsl 60}}]].
 
 %% The server serves nobody for half a second, in which half of the users come. A generator that
 %% waits for an answer before it asks again would see one slow answer.

@@ -32,13 +32,25 @@ samples(_) ->
                       whittle_load_second:is_sample(Sample)
                       andalso is_map(whittle_load_second:add(1, Sample, whittle_load_second:new()))
                       andalso case whittle_load_second:is_sample(spoilt(Path, Bad, Sample)) of
-                                  true -> is_map(whittle_load_second:add(
-                                                   1, spoilt(Path, Bad, Sample),
-                                                   whittle_load_second:new()));
+                                  true -> is_kept(spoilt(Path, Bad, Sample));
                                   false -> true
                               end),
               [{numtests, 500}, {to_file, user}])),
-    [?assertNot(whittle_load_second:is_sample(Bad)) || Bad <- [foo, #{}, [], {sample, 1}]].
+    [?assertNot(whittle_load_second:is_sample(Bad)) || Bad <- [foo, #{}, [], {sample, 1}]],
+    #{counts := Counts} = Good = one_sample(),
+    ?assert(whittle_load_second:is_sample(Good)),
+    ?assertNot(whittle_load_second:is_sample(
+                 Good#{counts := Counts#{errors := #{{<<255>>, <<"a">>} => 1}}})).
+
+%% What counts as a sample can be written, and read again.
+is_kept(Sample) ->
+    Second = whittle_load_second:add(1, Sample, whittle_load_second:new()),
+    Json = whittle_json:encode(whittle_load_second:to_json(Second)),
+    {ok, Second} =:= whittle_load_second:from_json(jiffy:decode(Json, [return_maps])).
+
+one_sample() ->
+    #{second => 1, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
+      counts => #{events => #{}, errors => #{}, latencies => #{}, late => none}}.
 
 agent_sample() ->
     ?LET({#{second := N, events := Events, errors := Errors, latencies := Latencies, late := Late,

@@ -129,7 +129,7 @@ compare(One, Other) ->
                end
        end]).
 
-%% @doc Writes comparisons as tables for a terminal, one for each response and program.
+%% @doc Writes comparisons as tables for a terminal, one for each response.
 -spec comparison_tables([whittle_measure_compare:comparison()]) -> [[[unicode:chardata()]]].
 comparison_tables(Comparisons) -> whittle_measure_compare:tables(Comparisons).
 

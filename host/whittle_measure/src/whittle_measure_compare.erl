@@ -6,14 +6,15 @@
 
 -export_type([comparison/0]).
 
-%% Of one response and program
+%% Of one response. The cells of all programs are its rows.
 -type comparison() ::
         #{response := atom(),
           unit := whittle_measure_response:unit(),
           runs := {file:filename(), file:filename()},
           rows := [row()]}.
 
-%% The medians of a cell in both runs. The ratio is that of the second to the first.
+%% The medians of a cell in both runs. The ratio is that of the second to the first. The cell has
+%% the program and the level of each factor.
 -type row() :: #{cell := #{binary() => binary()},
                  first := number(), second := number(),
                  ratio := none | #{median := float(), n := pos_integer(),
@@ -22,8 +23,8 @@
 
 -define(LEVEL, 0.05).
 
-%% @doc Compares the cells of each response and program that both reports have: both medians, their
-%% ratio with its interval, and the verdict after Holm's correction over the response.
+%% @doc Compares, for each response, the cells that both reports have: both medians, their ratio
+%% with its interval, and the verdict after Holm's correction over the cells of the response.
 -spec compare({file:filename(), whittle_measure:report()},
               {file:filename(), whittle_measure:report()}) ->
           {ok, [comparison()]} | {error, {different_studies, file:filename(), file:filename()}}.

@@ -5,8 +5,8 @@
 %% module is pure.
 %%
 %% Terms. Users arrive in the first seconds of the load test. The window is the part of the load
-%% test that counts, usually when all users have arrived and stay. A reading has what the server has
-%% used until a moment.
+%% test that counts, usually when all users have arrived and stay. A reading is what the server has
+%% used up to one moment.
 %% @hidden
 -module(whittle_measure_connections).
 

@@ -104,8 +104,10 @@ integers(Text) ->
     [binary_to_integer(Word) || Word <- binary:split(Text, <<" ">>, [global, trim_all]),
                                 is_number_text(Word)].
 
-is_number_text(Word) -> lists:all(fun(Char) -> Char >= $0 andalso Char =< $9 end,
-                                  binary_to_list(Word)).
+%% No size and no count has more digits. A longer number would not fit into a float.
+is_number_text(Word) ->
+    byte_size(Word) =< 19
+        andalso lists:all(fun(Char) -> Char >= $0 andalso Char =< $9 end, binary_to_list(Word)).
 
 %% @doc Reads the lines `key: value' of a section.
 -spec fields(binary()) -> fields().

@@ -19,7 +19,7 @@
 %% The load between two looks.
 -type load() ::
         #{busy := float(),                      % share of all CPUs that worked, of 1
-          %% Share of all CPUs that others used than this VM and the programs that it started.
+          %% Share of all CPUs that other programs used: neither this VM nor those that it started
           others := float(),
           steal := float(),                     % share that the hypervisor took, of 1
           cpu_wait => float(),                  % share of the time in which a task waited for a
@@ -33,7 +33,7 @@
 look() ->
     maps:from_list(
       [{at, erlang:monotonic_time(microsecond)},
-       {own, element(1, erlang:statistics(runtime)) + whittle_measure_process:ended()}]
+       {own, element(1, erlang:statistics(runtime)) + whittle_measure_process:cpu_of_ended()}]
       ++ times() ++ pressure() ++ faults() ++ frequency()).
 
 %% @doc Returns the load between two looks. The programs that this VM starts after the first look

@@ -82,4 +82,5 @@ line(_, Before) -> Before.
 %% `     123 kB'
 bytes(Text) ->
     [Number | _] = binary:split(Text, <<" ">>, [global, trim_all]),
+    true = byte_size(Number) =< 19,
     1024 * binary_to_integer(Number).

@@ -173,7 +173,11 @@ line(At, Line, #{start := Start, outcome := Outcome, pattern := Pattern} = State
     end.
 
 is_ready(any, _) -> true;
-is_ready(Pattern, Line) -> re:run(Line, Pattern, [{capture, none}]) =:= match.
+is_ready(Pattern, Line) ->
+    try re:run(Line, Pattern, [{capture, none}]) =:= match
+    catch error:badarg ->                       % the line is not UTF-8
+            is_ready(Pattern, unicode:characters_to_binary(Line, latin1))
+    end.
 
 %% The time of the study begins when the program is ready.
 ready(At, #{started := Started, duration := Duration, given := Given} = State) ->

@@ -2,7 +2,7 @@
 %% from /proc.
 -module(whittle_measure_process).
 
--export([tree/1, largest/1, memory/1, peak/1, work/1, ended/0]).
+-export([tree/1, largest/1, memory/1, peak/1, work/1, cpu_of_ended/0]).
 
 -export_type([memory/0, work/0]).
 
@@ -93,8 +93,8 @@ work(Pid) ->
 %% @doc Returns the CPU time in milliseconds of all programs that this VM has started and that have
 %% ended, with their descendants. The VM's own child starts them, and the kernel adds their times to
 %% those of this child (`cutime' and `cstime' of proc(5), in ticks).
--spec ended() -> non_neg_integer().
-ended() ->
+-spec cpu_of_ended() -> non_neg_integer().
+cpu_of_ended() ->
     Pid = list_to_integer(os:getpid()),
     lists:sum([of_children(Child) || Task <- tasks(Pid), Child <- numbers(read(Task, "children"))]).
 

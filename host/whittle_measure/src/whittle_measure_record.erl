@@ -41,8 +41,10 @@ whole(Build, #{base := Base}, Dir, Tell) ->
         {error, _} = Error -> Error
     end.
 
-recorded(Subject, #{name := Name} = Program, #{duration := Duration}) ->
-    case whittle_measure_observe:record(Subject, settings(Program, Duration)) of
+recorded(Subject, #{name := Name} = Program, #{duration := Duration, base := Base}) ->
+    Variables = whittle_measure_subject:variables(#{program => Program, levels => #{}}, Base),
+    case whittle_measure_observe:record(Subject, (settings(Program, Duration))
+                                        #{variables => Variables}) of
         {ok, _, {ok, _} = Ok} -> Ok;
         {ok, _, empty} -> {error, {recording, Name, "it has no function of the program"}};
         {error, {run, Reason}} ->

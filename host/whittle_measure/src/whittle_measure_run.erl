@@ -274,8 +274,7 @@ outcome(#{program := Program} = Cell, Made,
         [] -> {ok, Static};
         _ ->
             Settings = (settings(Program, Duration))
-                #{variables => [{"WHITTLE_BASE", filename:absname(Base)}
-                                | whittle_measure_subject:environment(Cell)]},
+                #{variables => whittle_measure_subject:variables(Cell, Base)},
             {Subject, Set} = whittle_measure_instruments:attach(
                                Responses, whittle_measure_subject:subject(Cell, Made), Settings,
                                Dir),

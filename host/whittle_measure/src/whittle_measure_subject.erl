@@ -7,7 +7,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, check/2, records/1, prepare/5, subject/2, environment/1]).
+-export([builds/1, build/1, check/2, records/1, prepare/5, subject/2, variables/2]).
 
 -export_type([build/0, prepared/0, shared/0, reason/0]).
 
@@ -273,9 +273,12 @@ command(#{wrapper := [Wrapper | Words], program := Program, arguments := Argumen
                                      arguments := Words ++ [Program | Arguments]};
 command(Command) -> Command.
 
-%% @doc Returns the variables that the program of a cell and its levels set. A level has the last
-%% word.
--spec environment(whittle_measure_study:cell()) -> [{string(), string()}].
+%% @doc Returns the variables for the workload of a cell: the directory of the study, and what the
+%% program and its levels set.
+-spec variables(whittle_measure_study:cell(), file:filename()) -> [{string(), string()}].
+variables(Cell, Base) -> [{"WHITTLE_BASE", filename:absname(Base)} | environment(Cell)].
+
+%% The variables of a level come last, so they count.
 environment(#{program := Program, levels := Levels}) ->
     maps:get(environment, Program, [])
         ++ lists:append([Set || {_, #{environment := Set}} <- lists:sort(maps:to_list(Levels))]).

@@ -210,7 +210,7 @@ upstream(Version) ->
     string:trim(Upstream, trailing, ".").
 
 described(Dir, Suite) ->
-    case filelib:wildcard(filename:join(Dir, "*.dsc")) of
+    case whittle_file:found("*.dsc", Dir) of
         [Dsc] ->
             {ok, Text} = file:read_file(Dsc),
             {match, [Version]} = re:run(Text, "^Version: (\\S+)",

@@ -250,7 +250,7 @@ kept(Root, Name, Final, Build, Options) ->
 %% The checksums of a source lie in a file beside it, so no other user may write either.
 files_of_source(Final) ->
     case filename:basename(filename:dirname(Final)) of
-        "sources" -> filelib:wildcard(filename:join(Final, "*"));
+        "sources" -> whittle_file:found("*", Final);
         _ -> []
     end.
 

@@ -111,19 +111,29 @@ proxy() ->
               #{host := [_ | _]} = Parsed <- [parsed(variable(Names))]],
     ok = httpc:set_options([{Option, {{Host, maps:get(port, Parsed, 1080)}, Not}}
                             || {Option, #{host := Host} = Parsed} <- Set], ?MODULE),
-    lists:sublist([{proxy_auth, user(Info)} || {_, #{userinfo := Info}} <- Set], 1).
+    %% All addresses are https. Each proxy gets only its own password.
+    [{proxy_auth, user(Info)} || {https_proxy, #{userinfo := Info}} <- Set].
 
 variable(Names) ->
     hd([Value || Name <- Names, Value <- [os:getenv(Name, "")], Value =/= ""] ++ [""]).
 
 parsed(Text) ->
-    case string:find(Text, "://") of
-        nomatch -> uri_string:parse("http://" ++ Text);
-        _ -> uri_string:parse(Text)
+    Uri = case string:find(Text, "://") of
+              nomatch -> uri_string:parse("http://" ++ Text);
+              _ -> uri_string:parse(Text)
+          end,
+    case Uri of
+        #{port := undefined} -> maps:remove(port, Uri);
+        _ -> Uri
     end.
 
+%% A user without valid codes is taken as it stands. No report may contain it.
 user(Info) ->
-    [User | Password] = string:split(uri_string:percent_decode(Info), ":"),
+    Plain = case uri_string:percent_decode(Info) of
+                Text when is_list(Text) -> Text;
+                _ -> Info
+            end,
+    [User | Password] = string:split(Plain, ":"),
     {User, lists:append(Password)}.
 
 not_through("*") -> ["*"];

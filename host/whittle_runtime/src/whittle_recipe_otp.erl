@@ -64,7 +64,7 @@ describe(Out, Release) ->
 %% OTP's makers do not install: the interpreter beside the JIT, and `yielding_c_fun'.
 -spec stock_programs(file:filename()) -> [file:filename()].
 stock_programs(Root) ->
-    Files = [File || File <- filelib:wildcard(filename:join(Root, "erts-*/bin/*")),
+    Files = [File || File <- whittle_file:found("erts-*/bin/*", Root),
                      filelib:is_regular(File)],
     Names = [filename:basename(File) || File <- Files],
     Added = ["yielding_c_fun" | ["beam.emu" || lists:member("beam.smp", Names)]],

@@ -205,7 +205,7 @@ account() ->
     #{reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},
                    blocked => #{}, refused => [], prices => #{it => [{m, g, 0}]},
                    program => #{m => []}},
-      missing => crash, homes => #{},
+      missing => crash, unseen => #{}, whole => #{}, homes => #{},
       sizes => #{{m, f, 0} => 10, {m, g, 0} => 5}}.
 
 %% Cutting

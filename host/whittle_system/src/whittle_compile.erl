@@ -118,7 +118,7 @@ again_expression() ->
     "                                           [inline, inline_list_funcs, inline_size])],"
     "   {ok, M, Beam} = compile:forms(Forms, [deterministic, debug_info | Inline]),"
     "   ok = file:write_file(filename:join(Tmp, \"out\" ++ tl(tl(filename:basename(F)))), Beam)"
-    " end || F <- filelib:wildcard(filename:join(Tmp, \"in*\"))],"
+    " end || N <- filelib:wildcard(\"in*\", Tmp), F <- [filename:join(Tmp, N)]],"
     "halt(0).".
 
 %% @doc Compiles an escript that is source. The module takes the name in the script, or else the
@@ -182,7 +182,7 @@ whole_module(Body, Name) ->
     case re:run(Body, Pattern, [{capture, [0, 1], index}]) of
         {match, [{0, End}, {At, Length}]} ->
             <<Head:End/binary, Rest/binary>> = Body,
-            Given = unicode:characters_to_list(binary:part(Body, At, Length)),
+            Given = whittle_term:text(binary:part(Body, At, Length)),
             {string:trim(Given, both, "'"), [$\n, Head, Export, Rest]};
         nomatch ->
             {Name, [unicode:characters_to_binary(
@@ -204,13 +204,13 @@ lib(Rebar3, Dir, Env) ->
 
 erlc(Given, Tmp, Ebin, Otp, Libs) ->
     Dir = filename:absname(Given),
-    Grammars = filelib:wildcard(filename:join(Dir, "src/**/*.{xrl,yrl}")),
+    Grammars = whittle_file:found("src/**/*.{xrl,yrl}", Dir),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
                "-I", filename:dirname(Dir)],
     Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
                  || File <- Grammars],
     %% A module that was generated from a grammar earlier is not the newest source.
-    Sources = filelib:wildcard(filename:join(Dir, "src/**/*.erl"))
+    Sources = whittle_file:found("src/**/*.erl", Dir)
         -- [filename:rootname(File) ++ ".erl" || File <- Grammars],
     %% Parse transforms and behaviors come first, because the compiler needs them for the other
     %% modules.
@@ -289,8 +289,8 @@ is_tool(File) ->
 %% Makes the .app file from the one in the source, with the modules that were compiled.
 app_file(Dir, Ebin) ->
     Compiled = [list_to_atom(filename:basename(File, ".beam"))
-                || File <- lists:sort(filelib:wildcard(filename:join(Ebin, "*.beam")))],
-    case filelib:wildcard(filename:join(Dir, "src/*.app.src")) of
+                || File <- lists:sort(whittle_file:found("*.beam", Ebin))],
+    case whittle_file:found("src/*.app.src", Dir) of
         [File | _] ->
             case spec(File) of
                 {ok, {application, Name, Props}} ->

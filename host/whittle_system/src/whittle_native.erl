@@ -238,7 +238,10 @@ is_flag(Flag) ->
         =:= match.
 
 found(Pattern, Dir, Name, File) ->
-    case [Path || Path <- filelib:wildcard(Pattern, Dir),
+    Found = try filelib:wildcard(Pattern, Dir)
+            catch error:{badpattern, _} -> []
+            end,
+    case [Path || Path <- Found,
                   lists:member(filename:extension(Path), ?SOURCES)] of
         [] ->
             fail({bad_native, {File, [Name, ": ", Pattern, " names no file that ends in ",

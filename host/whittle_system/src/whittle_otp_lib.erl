@@ -27,7 +27,7 @@
 open(#otp_lib{} = Open) -> {ok, Open};
 open(Lib) ->
     Root = filename:dirname(filename:absname(Lib)),
-    case filelib:wildcard(filename:join(Root, "releases/*/start_clean.boot")) of
+    case whittle_file:found("releases/*/start_clean.boot", Root) of
         [] -> {error, {no_otp, Lib}};
         Boots -> open(Lib, Root, lists:last(lists:sort(Boots)))
     end.
@@ -84,9 +84,9 @@ homes(Dirs) ->
 preloaded(#otp_lib{root = Root, template = {script, _, [{preLoaded, Modules} | _]}}) ->
     Found = [{Module, File}
              || Module <- Modules,
-                File <- lists:sublist(filelib:wildcard(
-                                        filename:join([Root, "lib/erts-*/ebin",
-                                                       atom_to_list(Module) ++ ".beam"])), 1)],
+                File <- lists:sublist(whittle_file:found("lib/erts-*/ebin/"
+                                                         ++ atom_to_list(Module) ++ ".beam",
+                                                         Root), 1)],
     read_all(Found, #{}).
 
 read_all([{Module, File} | Files], Read) ->
@@ -130,8 +130,8 @@ erts_vsn(Lib, Root) ->
         {ok, Data} ->
             hd(string:lexemes(unicode:characters_to_list(Data), " \n"));
         {error, _} ->
-            Dirs = filelib:wildcard(filename:join(Root, "erts-*"))
-                ++ filelib:wildcard(filename:join(Lib, "erts-*")),
+            Dirs = whittle_file:found("erts-*", Root)
+                ++ whittle_file:found("erts-*", Lib),
             case Dirs of
                 [] -> "";
                 _ -> "erts-" ++ Vsn = filename:basename(lists:last(Dirs)), Vsn
@@ -144,7 +144,7 @@ erts_vsn(Lib, Root) ->
 %% first.
 lib_dirs(Lib) ->
     Found = [{Name, Base =:= Name, reversed(Base), Vsn, Dir}
-             || App <- filelib:wildcard(filename:join(Lib, "*/ebin/*.app")),
+             || App <- whittle_file:found("*/ebin/*.app", Lib),
                 Dir <- [filename:dirname(filename:dirname(App))],
                 Name <- [filename:basename(App, ".app")],
                 {Base, Vsn} <- [parted(filename:basename(Dir))],

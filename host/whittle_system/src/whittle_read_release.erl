@@ -71,7 +71,7 @@ current(Dir) ->
         {error, Reason} when Reason =/= enoent ->
             fail({unreadable, {File, Reason}});
         {error, enoent} ->
-            case filelib:wildcard(filename:join(Dir, "releases/*/*.rel")) of
+            case whittle_file:found("releases/*/*.rel", Dir) of
                 [Rel] -> filename:basename(filename:dirname(Rel));
                 _ -> fail({bad_start_data, Dir})
             end
@@ -90,7 +90,7 @@ plain_names(Names, File) ->
                   end, Names).
 
 rel(Place) ->
-    case filelib:wildcard(filename:join(Place, "*.rel")) of
+    case whittle_file:found("*.rel", Place) of
         [File] ->
             case whittle_term:parse(bytes(File)) of
                 {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
@@ -146,7 +146,7 @@ apps(Dir, Context, Listed, Otp) ->
                              not is_in(Name, Otp)],
     Absent =:= [] orelse fail({absent_applications, {Absent, Dir}}),
     Names = [atom_to_list(Name) ++ "-" ++ Vsn || {Name, Vsn, _} <- Listed],
-    Others = [Base || Lib <- filelib:wildcard(filename:join(Dir, "lib/*/ebin")),
+    Others = [Base || Lib <- whittle_file:found("lib/*/ebin", Dir),
                       Base <- [filename:basename(filename:dirname(Lib))],
                       not lists:member(Base, Names)],
     {[App || {App, _} <- Read],
@@ -177,7 +177,7 @@ app(Dir, Given, {Name, Vsn, _}) ->
 %% Replaces protocols by Elixir's consolidated ones. In the code path of a release they come
 %% before the applications. Here they replace their original modules.
 consolidated(Place, Apps) ->
-    Files = filelib:wildcard(filename:join(Place, "consolidated/*.beam")),
+    Files = whittle_file:found("consolidated/*.beam", Place),
     Made = maps:from_list([{Module, ok(whittle_read_app:beam(Module, File, bytes(File)))}
                            || File <- Files,
                               Module <- [list_to_atom(filename:basename(File, ".beam"))]]),

@@ -57,7 +57,7 @@ built(Dir, Lib) ->
                  || App <- apps_in(Dir, ["_checkouts/*", "_checkouts/*/{apps,lib}/*"]),
                     Name <- [atom_to_list(App)], filelib:is_dir(filename:join(Apart, Name))],
     Hidden = [filename:basename(Checkout) || Checkout <- Checkouts],
-    lists:sort(Checkouts ++ [below(Found) || Found <- filelib:wildcard(filename:join(Lib, "*")),
+    lists:sort(Checkouts ++ [below(Found) || Found <- whittle_file:found("*", Lib),
                                              not lists:member(filename:basename(Found), Hidden)]).
 
 %% Finds the `ebin' of an application. For a dependency that is part of a repository (git_subdir),
@@ -67,7 +67,7 @@ below(Dir) ->
     Deeper = [filename:dirname(filename:dirname(File))
               || not filelib:is_dir(filename:join(Dir, "ebin")),
                  Place <- ["*", "*/*", "*/*/*"],
-                 File <- filelib:wildcard(filename:join([Dir, Place, App]))],
+                 File <- whittle_file:found(filename:join(Place, App), Dir)],
     case Deeper of
         [First | _] -> First;
         [] -> Dir
@@ -78,7 +78,7 @@ below(Dir) ->
 %% not.
 linked(Dir, Lib) ->
     [list_to_atom(filename:basename(filename:dirname(Link)))
-     || Link <- filelib:wildcard(filename:join(Lib, "*/src")),
+     || Link <- whittle_file:found("*/src", Lib),
         {ok, _} <- [file:read_link(Link)],
         leads_below(Link, identity(Dir), identity(Lib))].
 
@@ -107,7 +107,7 @@ project(Dir, Own, Apps, Notes) ->
 
 %% Names a system of several applications after their release, or else after the directory.
 release(Dir) ->
-    Relx = proplists:get_value(relx, whittle_compile:rebar_config(Dir), []),
+    Relx = proper(proplists:get_value(relx, whittle_compile:rebar_config(Dir), [])),
     case [{atom_to_list(Name), Vsn}
           || {release, {Name, Vsn}, _} <- Relx, is_atom(Name), io_lib:char_list(Vsn)] of
         [Only] -> Only;
@@ -173,8 +173,14 @@ place(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 own_apps(Dir) -> apps_in(Dir, own_places(Dir)).
 
 own_places(Dir) ->
-    proplists:get_value(project_app_dirs, whittle_compile:rebar_config(Dir),
-                        ["apps/*", "lib/*", "."]).
+    [Place || Place <- proper(proplists:get_value(project_app_dirs,
+                                                  whittle_compile:rebar_config(Dir),
+                                                  ["apps/*", "lib/*", "."])),
+              io_lib:char_list(Place)].
+
+%% rebar3 reports a value of another kind.
+proper(List) when length(List) >= 0 -> List;
+proper(_) -> [].
 
 %% Lists the directories of these applications.
 own_directories(Dir) ->
@@ -188,13 +194,13 @@ apps_in(Dir, Places) ->
 app_files(Dir, Places) ->
     [File || Place <- Places,
              Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],
-             File <- filelib:wildcard(filename:join([Dir, Place, Pattern]))].
+             File <- whittle_file:found(filename:join(Place, Pattern), Dir)].
 
 is_compiled(Dir, Context) ->
-    case filelib:wildcard(filename:join(Dir, "ebin/*.app")) of
+    case whittle_file:found("ebin/*.app", Dir) of
         [] -> false;
         [App | _] ->
-            Beams = filelib:wildcard(filename:join(Dir, "ebin/*.beam")),
+            Beams = whittle_file:found("ebin/*.beam", Dir),
             Sources = [place(Dir, Path)
                        || Path <- paths(["src", "include"], Dir, Context),
                           lists:member(filename:extension(Path), [<<".erl">>, <<".hrl">>,

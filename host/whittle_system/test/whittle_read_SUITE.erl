@@ -45,24 +45,25 @@ embedded_mode(Config) ->
     Port = staged:start(System, Dir, ["-mode", "embedded"]),
     ?assertEqual([], made:expect(Port, "Hello from one file")).
 
-%% Without a rebar.config and compiled code, erlc compiles, and the directory stays unchanged.
+%% Without a rebar.config and compiled code, erlc compiles, and the directory stays unchanged. The
+%% brackets in its name are no pattern.
 plain_source(Config) ->
-    Dir = in("plain", Config),
-    made:file(in("plain/src/plain.app.src", Config),
+    Dir = in("plain[1]", Config),
+    made:file(in("plain[1]/src/plain.app.src", Config),
               "{application, plain, [{vsn, \"3\"}, {mod, {plain, []}},"
               " {applications, [kernel, stdlib]}]}.\n"),
-    made:file(in("plain/include/plain.hrl", Config), "-define(WORD, \"from a header\").\n"),
-    made:file(in("plain/src/plain_behavior.erl", Config),
+    made:file(in("plain[1]/include/plain.hrl", Config), "-define(WORD, \"from a header\").\n"),
+    made:file(in("plain[1]/src/plain_behavior.erl", Config),
               "-module(plain_behavior).\n-callback word() -> string().\n"),
-    made:file(in("plain/src/plain_scan.xrl", Config),
+    made:file(in("plain[1]/src/plain_scan.xrl", Config),
               "Definitions.\nRules.\n[a-z]+ : {token, TokenChars}.\n\\s : skip_token.\n"
               "Erlang code.\n"),
     %% A compiler that ran in this directory left this file.
-    made:file(in("plain/src/plain_scan.erl", Config), "-module(plain_scan).\n"),
-    made:file(in("plain/src/a_word.erl", Config),
+    made:file(in("plain[1]/src/plain_scan.erl", Config), "-module(plain_scan).\n"),
+    made:file(in("plain[1]/src/a_word.erl", Config),
               "-module(a_word).\n-behaviour(plain_behavior).\n-export([word/0]).\n"
               "-include(\"plain.hrl\").\nword() -> ?WORD.\n"),
-    made:file(in("plain/src/plain.erl", Config),
+    made:file(in("plain[1]/src/plain.erl", Config),
               "-module(plain).\n-export([start/2, stop/1]).\n"
               "start(_, _) -> {ok, Words, _} = plain_scan:string(a_word:word()),\n"
               "  io:format(\"~p~n\", [Words]), init:stop(),"

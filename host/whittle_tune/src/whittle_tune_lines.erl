@@ -26,7 +26,7 @@
 -define(MOST_LINE, 1024).
 %% An answer of more lines, or of more bytes when it is inflated, is none.
 -define(MOST_LINES, 200_000).
--define(MOST_BYTES, 256_000_000).
+-define(MOST_BYTES, 32_000_000).
 %% The numbers of lines in a request for what is missing. A terminal takes 4095 bytes.
 -define(MOST_RANGES, 100).
 

@@ -3,7 +3,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, is_same/2]).
+-export([check/1, first/2, whole/2, text/1, is_same/2, found/2]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -18,6 +18,14 @@
 
 %% The number of bytes to read at a time from a file that is longer than it claims.
 -define(PIECE, 64 * 1024).
+
+%% @doc Finds the files below a directory that match a pattern of `filelib:wildcard/2', sorted. In
+%% the name of the directory, `[' and `{' have no meaning of their own. A wrong pattern finds none.
+-spec found(string(), file:filename()) -> [file:filename()].
+found(Pattern, Dir) ->
+    try [filename:join(Dir, Name) || Name <- filelib:wildcard(Pattern, Dir)]
+    catch error:{badpattern, _} -> []
+    end.
 
 %% @doc Checks that a read of the file comes to an end. The file must be regular. An empty file
 %% must not lie on a file system that the kernel generates, such as proc. Besides the errors of

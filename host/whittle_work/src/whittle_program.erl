@@ -10,6 +10,9 @@
 
 -export_type([settings/0, started/0]).
 
+%% The milliseconds until a killed program has closed its output
+-define(DROP_MS, 5000).
+
 %% A program that {@link start/3} has started. Only the process that started it can use it.
 -opaque started() :: {port(), pos_integer()}.
 
@@ -140,12 +143,23 @@ stop({Port, _} = Started) ->
             drop(Started)
     end.
 
-%% The port of a killed group sends its exit status last.
-drop({Port, _} = Started) ->
-    case next(Started, case erlang:port_info(Port) of undefined -> 0; _ -> infinity end) of
-        {output, _} -> drop(Started);
+%% The port of a killed group sends its exit status last. A process outside of the group may hold
+%% the output for longer: then the port is closed.
+drop(Started) -> drop(Started, erlang:monotonic_time(millisecond) + ?DROP_MS).
+
+drop({Port, _} = Started, Until) ->
+    Left = max(0, Until - erlang:monotonic_time(millisecond)),
+    case next(Started, case erlang:port_info(Port) of undefined -> 0; _ -> Left end) of
+        {output, _} when Left > 0 -> drop(Started, Until);
         {ended, _} -> ok;
-        timeout -> ok
+        _ ->
+            _ = catch port_close(Port),
+            flushed(Port)
+    end.
+
+flushed(Port) ->
+    receive {Port, _} -> flushed(Port)
+    after 0 -> ok
     end.
 
 %% @doc Kills all programs that run for this VM and all programs that they started. For each

@@ -73,7 +73,7 @@ in_place() ->
 -spec make_directory(string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) ->
-    Base = filename:absname(os:getenv("TMPDIR", "/tmp")),
+    Base = filename:absname(case os:getenv("TMPDIR", "") of "" -> "/tmp"; Given -> Given end),
     Name = io_lib:format("~s-~s-~w-~w", [Begin, os:getpid(), erlang:system_time(),
                                          erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),

@@ -39,7 +39,7 @@ pop(#input{ended = Ended, ended_size = Size} = Input) ->
     case queue:out(Ended) of
         {{value, {error, Reason}}, Ended1} -> {error, Reason, Input#input{ended = Ended1}};
         {{value, Message}, Ended1} ->
-            {ok, Message, Input#input{ended = Ended1, ended_size = Size - byte_size(Message)}};
+            {ok, Message, Input#input{ended = Ended1, ended_size = Size - cost(Message)}};
         {empty, _} -> next(Input)
     end.
 
@@ -94,7 +94,10 @@ silent(#input{mode = Mode, bytes = Bytes} = Input) ->
     end.
 
 ended(Message, #input{ended = Ended, ended_size = Size} = Input) ->
-    Input#input{ended = queue:in(Message, Ended), ended_size = Size + byte_size(Message)}.
+    Input#input{ended = queue:in(Message, Ended), ended_size = Size + cost(Message)}.
+
+%% An empty message takes memory too.
+cost(Message) -> max(1, byte_size(Message)).
 
 %% Keeps one error for many in a row, because noise that nobody reads must not fill the memory.
 failed(Reason, #input{ended = Ended} = Input) ->

@@ -143,17 +143,20 @@ field('Content-Length', Value, #http{body = until_close} = State) ->
         _ -> {error, no_http}
     end;
 field('Transfer-Encoding', Value, State) ->
-    case string:lowercase(Value) of
+    case lower(Value) of
         <<"chunked">> -> State#http{body = chunked};
         _ -> {error, unknown_coding}
     end;
 field('Connection', Value, State) ->
-    case string:lowercase(Value) of
+    case lower(Value) of
         <<"close">> -> State#http{last = true};
         <<"keep-alive">> -> State#http{last = false};
         _ -> State
     end;
 field(_, _, State) -> State.
+
+%% The bytes of a header need not be UTF-8.
+lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
 
 line(Bytes) ->
     case binary:split(Bytes, <<"\r\n">>) of

@@ -26,6 +26,8 @@
 -export_type([state/0]).
 
 %% The largest packet in bytes. The protocol allows 256 MB.
+%% The messages of level 2 that a server may have open
+-define(MOST_OPEN, 1000).
 -define(LARGEST, 1_000_000).
 
 %% @private
@@ -178,6 +180,7 @@ message(2, <<Length:16, Topic:Length/binary, Id:16, Payload/binary>>,
     Answer = packet(16#50, <<Id:16>>),
     case lists:member(Id, Ids) of
         true -> {Answer, State};
+        false when length(Ids) >= ?MOST_OPEN -> {error, too_many_open};
         false -> {event(Topic, Payload), Answer, State#mqtt{received = [Id | Ids]}}
     end;
 message(_, _, _) -> {error, bad_packet}.

@@ -194,7 +194,8 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
                        client := Module, options := ClientOptions, keep_alive := KeepAlive},
             sources = Sources} = shared(),
     Options = [binary, {active, once}, {buffer, Buffer}, {nodelay, true},
-               {show_econnreset, true}]
+               {show_econnreset, true}, {send_timeout_close, true},
+               {send_timeout, min(max(1, milliseconds(Timeout)), 16#7fffffff)}]
         ++ case tuple_size(Sources) of
                0 -> [];
                Size -> [{ip, element(Id rem Size + 1, Sources)} | late_port(Transport)]
@@ -217,8 +218,8 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
     end.
 
 %% The kernel chooses the port of a source address when it connects, and not before
-%% (IP_BIND_ADDRESS_NO_PORT in ip(7)). Then it compares the port with fewer sockets: with those of
-%% the same address and target. `ssl' does not take a raw option.
+%% (IP_BIND_ADDRESS_NO_PORT in ip(7)). So the port must differ only from those of connections with
+%% the same address and target, and the kernel finds it faster. `ssl' does not take a raw option.
 late_port(tcp) -> [{raw, ?IPPROTO_IP, ?IP_BIND_ADDRESS_NO_PORT, <<1:32/native>>}];
 late_port(tls) -> [].
 
@@ -299,12 +300,12 @@ await(Name, Await, Timer, #user{due = Due} = User, Events) ->
     case answered(Await, Events) of
         {Found, Others} when Found =:= true; Found =:= last ->
             Now = now_ns(),
-            _ = erlang:cancel_timer(Timer),
+            ok = cancelled(Timer),
             ok = whittle_load_agent_tally:latency(Name, Now - Due),
             Next = User#user{due = Now, events = Others},
             go(case Found of true -> Next; last -> closed(Next) end);
         false -> await(Name, Await, Timer, User);
-        {error, Kind} -> failed(Name, Kind, User)
+        {error, Kind} -> failed(Name, Kind, Timer, User)
     end.
 
 await(Name, Await, Timer, User) ->
@@ -312,21 +313,21 @@ await(Name, Await, Timer, User) ->
         {Tag, _, Bytes} when Tag =:= tcp; Tag =:= ssl ->
             case data(Bytes, User) of
                 {ok, Events, Next} -> await(Name, Await, Timer, Next, Events);
-                {error, Kind} -> failed(Name, Kind, User)
+                {error, Kind} -> failed(Name, Kind, Timer, User)
             end;
         {timeout, Timer, _} -> failed(Name, timeout, User);
         {timeout, Beat, beat} when Beat =:= User#user.beat ->
             case beaten(User) of
                 {ok, Next} -> await(Name, Await, Timer, Next);
-                {error, Kind} -> failed(Name, Kind, User)
+                {error, Kind} -> failed(Name, Kind, Timer, User)
             end;
         {Tag, _, Reason} when Tag =:= tcp_error; Tag =:= ssl_error ->
-            failed(Name, kind(Reason), User);
+            failed(Name, kind(Reason), Timer, User);
         {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
             case left_behind(User) of
                 {ok, [_ | _] = Events} -> await(Name, Await, Timer, closed(User), Events);
-                {ok, []} -> failed(Name, closed, User);
-                {error, Kind} -> failed(Name, Kind, User)
+                {ok, []} -> failed(Name, closed, Timer, User);
+                {error, Kind} -> failed(Name, Kind, Timer, User)
             end
     end.
 
@@ -390,19 +391,19 @@ waiting(Timer, User) ->
         {timeout, Beat, beat} when Beat =:= User#user.beat ->
             case beaten(User) of
                 {ok, Next} -> wait(Timer, left(Timer), Next);
-                {error, Kind} -> failed(<<"wait">>, Kind, User)
+                {error, Kind} -> failed(<<"wait">>, Kind, Timer, User)
             end;
         {Tag, _, Bytes} when Tag =:= tcp; Tag =:= ssl ->
             case data(Bytes, User) of
                 {ok, _, Next} -> wait(Timer, left(Timer), Next);
-                {error, Kind} -> failed(<<"wait">>, Kind, User)
+                {error, Kind} -> failed(<<"wait">>, Kind, Timer, User)
             end;
         {Tag, _, Reason} when Tag =:= tcp_error; Tag =:= ssl_error ->
-            failed(<<"wait">>, kind(Reason), User);
+            failed(<<"wait">>, kind(Reason), Timer, User);
         {Tag, _} when Tag =:= tcp_closed; Tag =:= ssl_closed ->
             case left_behind(User) of
                 {ok, _} -> wait(Timer, left(Timer), closed(User));
-                {error, Kind} -> failed(<<"wait">>, Kind, User)
+                {error, Kind} -> failed(<<"wait">>, Kind, Timer, User)
             end
     end.
 
@@ -423,6 +424,18 @@ milliseconds(Ns) -> Ns div 1_000_000.
 now_ns() -> erlang:monotonic_time(nanosecond).
 
 %% Internal functions: the end
+
+%% A closed user goes on in this process, so no message of the timer may stay.
+failed(Step, Kind, Timer, User) ->
+    ok = cancelled(Timer),
+    failed(Step, Kind, User).
+
+cancelled(none) -> ok;
+cancelled(Timer) ->
+    _ = erlang:cancel_timer(Timer),
+    receive {timeout, Timer, _} -> ok
+    after 0 -> ok
+    end.
 
 failed(Step, Kind, User) ->
     ok = whittle_load_agent_tally:error(Step, Kind),

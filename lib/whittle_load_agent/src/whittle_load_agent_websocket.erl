@@ -35,7 +35,7 @@
                    size = 0 :: non_neg_integer()}).
 
 %% The fragments of a message so far, last first, and their bytes
--type message() :: none | {text | binary, [binary()], non_neg_integer()}.
+-type message() :: none | {text | binary, binary(), non_neg_integer()}.
 
 -type state() :: #open{} | #request{} | #response{}.
 
@@ -125,7 +125,7 @@ head(Bytes, #response{status = none} = State) ->
 head(Bytes, #response{fields = Fields, subprotocol = Subprotocol} = State) ->
     case erlang:decode_packet(httph_bin, Bytes, []) of
         {ok, {http_header, _, Name, _, Value}, Rest} ->
-            case field(string:lowercase(name(Name)), Value, State) of
+            case field(lower(name(Name)), trimmed(Value), State) of
                 ok -> head(Rest, State);
                 {error, _} = Error -> Error;
                 Field -> head(Rest, State#response{fields = [Field | Fields]})
@@ -147,20 +147,25 @@ name(Name) -> Name.
 field(<<"upgrade">>, Value, _) -> has(<<"websocket">>, Value, upgrade);
 field(<<"connection">>, Value, _) -> has(<<"upgrade">>, Value, connection);
 field(<<"sec-websocket-accept">>, Value, #response{accept = Accept}) ->
-    case string:trim(Value) of
+    case Value of
         Accept -> accept;
         _ -> {error, wrong_accept}
     end;
 field(<<"sec-websocket-protocol">>, Value, #response{subprotocol = Subprotocol}) ->
-    case string:trim(Value) of
+    case Value of
         Subprotocol -> subprotocol;
         _ -> {error, wrong_subprotocol}
     end;
 field(<<"sec-websocket-extensions">>, _, _) -> {error, unknown_extension};
 field(_, _, _) -> ok.
 
+%% The bytes of a header need not be UTF-8.
+lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
+
+trimmed(Text) -> re:replace(Text, "^[ \t]+|[ \t]+$", "", [global, {return, binary}]).
+
 has(Token, Value, Field) ->
-    Tokens = [string:trim(One) || One <- string:split(string:lowercase(Value), ",", all)],
+    Tokens = [trimmed(One) || One <- binary:split(lower(Value), <<",">>, [global])],
     case lists:member(Token, Tokens) of
         true -> Field;
         false -> ok
@@ -220,13 +225,12 @@ waiting(Bytes, State, Events, Out) ->
 
 frame_of(1, Code, Payload, none) when Code =:= 1; Code =:= 2 -> whole(type(Code), Payload);
 frame_of(0, Code, Payload, none) when Code =:= 1; Code =:= 2 ->
-    {part, {type(Code), [binary:copy(Payload)], byte_size(Payload)}};
-frame_of(1, 0, Payload, {Type, Parts, _}) ->
-    whole(Type, iolist_to_binary(lists:reverse(Parts, [Payload])));
+    {part, {type(Code), binary:copy(Payload), byte_size(Payload)}};
+frame_of(1, 0, Payload, {Type, Before, _}) -> whole(Type, <<Before/binary, Payload/binary>>);
 %% Empty fragments must not fill the memory.
 frame_of(0, 0, <<>>, {_, _, _}) -> ignore;
-frame_of(0, 0, Payload, {Type, Parts, Size}) ->
-    {part, {Type, [binary:copy(Payload) | Parts], Size + byte_size(Payload)}};
+frame_of(0, 0, Payload, {Type, Before, Size}) ->
+    {part, {Type, <<Before/binary, Payload/binary>>, Size + byte_size(Payload)}};
 frame_of(_, 8, Payload, _) -> {error, closing(Payload), frame(8, code(Payload), any_key())};
 frame_of(_, 9, Payload, _) -> {out, frame(10, Payload, any_key())};
 frame_of(_, 10, _, _) -> ignore;

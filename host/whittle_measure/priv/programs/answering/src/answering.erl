@@ -56,6 +56,7 @@ listen(#{transport := socket}) ->
     ok = socket:setopt(Socket, {socket, reuseaddr}, true),
     [ok = socket:setopt(Socket, {socket, reuseport}, true) || value("REUSEPORT", "no") =:= "yes"],
     [ok = socket:setopt(Socket, {socket, rcvbuf}, Bytes) || {recbuf, Bytes} <- sizes()],
+    [ok = socket:setopt(Socket, {socket, sndbuf}, Bytes) || {sndbuf, Bytes} <- sizes()],
     [ok = socket:setopt(Socket, {otp, rcvbuf}, Bytes) || {buffer, Bytes} <- sizes()],
     ok = socket:bind(Socket, #{family => inet, port => ?PORT, addr => loopback}),
     ok = socket:listen(Socket, backlog()),
@@ -93,7 +94,7 @@ accept(Listener, #{transport := Transport} = Settings) ->
         {error, _} -> receive after ?FULL_MS -> accept(Listener, Settings) end
     end.
 
-%% With `{active, N}' or `true', the VM sends without further questions.
+%% With `{active, N}' or `true', the VM delivers bytes without further requests.
 begun(Socket, #{transport := Transport, active := Active} = Settings)
   when Transport =/= socket, Active =/= once, Active =/= false ->
     case inet:setopts(Socket, [{active, Active}]) of
