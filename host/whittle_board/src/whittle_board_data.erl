@@ -131,9 +131,7 @@ values() ->
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
-is_texts(Value) -> is_proper(Value) andalso lists:all(fun is_text/1, Value).
-
-is_proper(Value) -> is_list(Value) andalso is_integer(catch length(Value)).
+is_texts(Value) -> whittle_term:all(fun is_text/1, Value).
 
 %% Words of this kind become parts of shell commands.
 is_word(Value) ->
@@ -145,12 +143,11 @@ is_cmdline(Value) ->
                                                 orelse C > 126] =:= [].
 
 is_kernel(Value) ->
-    is_proper(Value) andalso
-        lists:all(fun({Feature, Options}) ->
-                          lists:member(Feature, [base, serial, gpio]) andalso is_proper(Options)
-                              andalso lists:all(fun is_option/1, Options);
-                     (_) -> false
-                  end, Value).
+    whittle_term:all(fun({Feature, Options}) ->
+                             lists:member(Feature, [base, serial, gpio])
+                                 andalso whittle_term:all(fun is_option/1, Options);
+                        (_) -> false
+                     end, Value).
 
 is_option({Name, Value, Reason}) ->
     is_text(Name) andalso re:run(Name, "^[A-Z0-9_]+$", [unicode, dollar_endonly]) =/= nomatch

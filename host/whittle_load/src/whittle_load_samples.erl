@@ -32,8 +32,6 @@
 -define(MOST, 1 bsl 30).
 -define(TRIES, 10_000).
 -define(MOST_THRESHOLDS, 1000).
-%% Sums of larger numbers might not fit into a float.
--define(IS_COUNT(N), (is_integer(N) andalso N >= 0 andalso N < 1 bsl 63)).
 %% The files of a run and of its report
 -define(FILES, ["samples.jsonl", "run.json", "result.json", "page.html", "seconds.csv",
                 "steps.csv"]).
@@ -156,9 +154,10 @@ read(Dir) ->
 
 facts({ok, #{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Holds,
              <<"thresholds">> := Thresholds, <<"machine">> := Machine} = Facts})
-  when ?IS_COUNT(Agents), Agents > 0, ?IS_COUNT(Duration), is_boolean(Holds),
-       length(Thresholds) =< ?MOST_THRESHOLDS, is_map(Machine) ->
-    case lists:all(fun is_binary/1, [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds]) of
+  when is_boolean(Holds), length(Thresholds) =< ?MOST_THRESHOLDS, is_map(Machine) ->
+    case lists:all(fun whittle_load_second:is_count/1, [Agents, Duration]) andalso Agents > 0
+        andalso lists:all(fun is_binary/1,
+                          [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds]) of
         true -> {ok, Facts};
         false -> error
     end;
@@ -195,10 +194,13 @@ ending({ok, #{<<"end">> := #{<<"lost">> := Lost, <<"stopped">> := Stopped}}}) wh
 ending(_) -> error.
 
 was_stopped(null) -> {ok, none};
-was_stopped(#{<<"reason">> := <<"asked">>, <<"after">> := After})
-  when ?IS_COUNT(After) -> {ok, {asked, After}};
-was_stopped(#{<<"reason">> := <<"kept">>, <<"text">> := Text, <<"after">> := After})
-  when is_binary(Text), ?IS_COUNT(After) -> {ok, {{kept, Text}, After}};
+was_stopped(#{<<"reason">> := Reason, <<"after">> := After} = Stopped) ->
+    Text = maps:get(<<"text">>, Stopped, none),
+    case whittle_load_second:is_count(After) andalso Reason of
+        <<"asked">> -> {ok, {asked, After}};
+        <<"kept">> when is_binary(Text) -> {ok, {{kept, Text}, After}};
+        _ -> error
+    end;
 was_stopped(_) -> error.
 
 decoded(Bytes) ->

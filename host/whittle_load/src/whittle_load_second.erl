@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_second).
 
--export([new/0, is_empty/1, is_sample/1, add/3, lost/2, server/2, without_delivery/1]).
+-export([new/0, is_empty/1, is_sample/1, is_count/1, add/3, lost/2, server/2, without_delivery/1]).
 -export([sums/2, distributions/2, distribution/2]).
 -export([to_json/1, from_json/1]).
 
@@ -61,7 +61,7 @@ is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
             arrivals := Arrivals, vm := #{cpu := _, memory := _, rss := _, queue := _} = Vm})
   when ?IS_SENT(Second), is_map(Events), is_map(Errors), is_map(Latencies), is_map(Arrivals) ->
     map_size(Vm) =:= 4
-        andalso lists:all(fun is_count/1, maps:values(Vm) ++ maps:values(Events)
+        andalso lists:all(fun is_sent/1, maps:values(Vm) ++ maps:values(Events)
                           ++ maps:values(Errors))
         andalso maps:keys(Events) -- ?EVENTS =:= []
         andalso lists:all(fun({Step, Kind}) -> is_text(Step) andalso is_binary(Kind);
@@ -71,12 +71,12 @@ is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
         andalso lists:all(fun is_distribution/1, maps:values(Latencies))
         andalso (Late =:= none orelse is_distribution(Late))
         andalso lists:all(fun({At, {Planned, Actual}}) ->
-                                  lists:all(fun is_count/1, [At, Planned, Actual]);
+                                  lists:all(fun is_sent/1, [At, Planned, Actual]);
                              (_) -> false
                           end, maps:to_list(Arrivals));
 is_sample(_) -> false.
 
-is_count(N) -> ?IS_SENT(N).
+is_sent(N) -> ?IS_SENT(N).
 
 is_text(Text) -> is_binary(Text) andalso is_list(unicode:characters_to_list(Text)).
 
@@ -88,6 +88,10 @@ is_distribution(_) -> false.
 is_ascending([{I, N} | Buckets], Before) when ?IS_BUCKET(I, N), ?IS_SENT(N), I > Before ->
     is_ascending(Buckets, I);
 is_ascending(Buckets, _) -> Buckets =:= [].
+
+%% @doc Tells whether a stored value is a number of nanoseconds, bytes or events.
+-spec is_count(term()) -> boolean().
+is_count(N) -> ?IS_COUNT(N).
 
 %% @doc Adds the sample of an agent.
 -spec add(pos_integer(), whittle_load_agent:sample(), second()) -> second().

@@ -144,22 +144,19 @@ from_binary(_) ->
 
 from_terms(Terms) ->
     Vms = [{Count, [from_hex(Code) || Code <- Listed]}
-           || {Count, Listed} <- Terms, is_integer(Count), Count > 0, is_proper(Listed)],
+           || {Count, Listed} <- Terms, is_integer(Count), Count > 0, length(Listed) >= 0],
     case length(Vms) =:= length(Terms)
         andalso lists:all(fun({_, Calls}) -> Calls =/= [] andalso are_calls(Calls) end, Vms) of
         true -> {ok, vms([{Count, functions(Calls)} || {Count, Calls} <- Vms])};
         false -> {error, damaged}
     end.
 
-are_calls(Calls) -> is_proper(Calls) andalso lists:all(fun is_calls/1, Calls).
-
-is_proper(List) when length(List) >= 0 -> true;
-is_proper(_) -> false.
+are_calls(Calls) -> whittle_term:all(fun is_calls/1, Calls).
 
 is_calls({M, <<_:128>>, Functions}) when is_atom(M) ->
-    is_proper(Functions) andalso lists:all(fun({F, A}) -> is_atom(F) andalso is_integer(A);
-                                              (_) -> false
-                                           end, Functions);
+    whittle_term:all(fun({F, A}) -> is_atom(F) andalso is_integer(A);
+                        (_) -> false
+                     end, Functions);
 is_calls(_) ->
     false.
 

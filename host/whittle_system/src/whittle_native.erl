@@ -19,6 +19,8 @@
 %% name). Whittle links the library if the output contains that module.
 -module(whittle_native).
 
+-import(whittle_term, [all/2]).
+
 -export([of_application/2, description/1, read_all/1, assign/2, without_libraries/1]).
 
 -export_type([native/0, lib/0]).
@@ -221,10 +223,6 @@ is_option({archive, Path}) ->
 is_option({module, Module}) -> is_atom(Module);
 is_option(_) -> false.
 
-%% An improper list gives false.
-all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
-all(_, _) -> false.
-
 is_text(Text) -> io_lib:printable_unicode_list(Text) andalso Text =/= [].
 
 is_below(Path) ->
@@ -238,10 +236,7 @@ is_flag(Flag) ->
         =:= match.
 
 found(Pattern, Dir, Name, File) ->
-    Found = try filelib:wildcard(Pattern, Dir)
-            catch error:{badpattern, _} -> []
-            end,
-    case [Path || Path <- Found,
+    case [Path || Path <- whittle_file:matches(Pattern, Dir),
                   lists:member(filename:extension(Path), ?SOURCES)] of
         [] ->
             fail({bad_native, {File, [Name, ": ", Pattern, " names no file that ends in ",

@@ -7,6 +7,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
+-import(whittle_term, [all/2]).
+
 -export([read/2, read/3, described/1, files/2, tree/2, from_files/3, spec/2, beam/3, prebuilt/1,
          refuse_links/2]).
 
@@ -331,10 +333,6 @@ vsn(Props) ->
 name(Name) ->
     [["the application's name `", atom_to_list(Name), "' ", Why]
      || {error, Why} <- [whittle_file_name:check(Name)]].
-
-%% An improper list gives false.
-all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
-all(_, _) -> false.
 
 %% Reads a module. OTP's own modules were checked when OTP was built.
 module(_, File, Read, otp) -> bytes(File, Read);

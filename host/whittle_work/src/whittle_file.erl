@@ -3,7 +3,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, is_same/2, found/2]).
+-export([check/1, first/2, whole/2, text/1, is_same/2, found/2, matches/2]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -22,8 +22,12 @@
 %% @doc Finds the files below a directory that match a pattern of `filelib:wildcard/2', sorted. In
 %% the name of the directory, `[' and `{' have no meaning of their own. A wrong pattern finds none.
 -spec found(string(), file:filename()) -> [file:filename()].
-found(Pattern, Dir) ->
-    try [filename:join(Dir, Name) || Name <- filelib:wildcard(Pattern, Dir)]
+found(Pattern, Dir) -> [filename:join(Dir, Path) || Path <- matches(Pattern, Dir)].
+
+%% @doc Finds files as {@link found/2} does, and returns their paths below the directory.
+-spec matches(string(), file:filename()) -> [file:filename()].
+matches(Pattern, Dir) ->
+    try filelib:wildcard(Pattern, Dir)
     catch error:{badpattern, _} -> []
     end.
 

@@ -2,7 +2,7 @@
 %% from files.
 -module(whittle_term).
 
--export([parse/1, tokens/1, begins/2, text/1]).
+-export([parse/1, tokens/1, begins/2, text/1, all/2]).
 
 %% @doc Parses the terms of a text. The error is a message for people.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
@@ -35,6 +35,12 @@ begins(Bytes, Within) ->
             end;
         _ -> false
     end.
+
+%% @doc Tells whether a term is a list whose elements all pass a test. Terms that a person wrote may
+%% be another kind of term, or an improper list: these give false.
+-spec all(fun((term()) -> boolean()), term()) -> boolean().
+all(Test, List) when length(List) >= 0 -> lists:all(Test, List);
+all(_, _) -> false.
 
 %% @doc Decodes a text from UTF-8. It decodes from Latin-1 if the first lines of the text declare
 %% that encoding or if the text is not valid UTF-8.

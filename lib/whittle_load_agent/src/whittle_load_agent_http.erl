@@ -9,7 +9,7 @@
 
 -export([init/2, step/3, data/2, closed/1, match/2]).
 
--import(whittle_load_agent_text, [fill/2]).
+-import(whittle_load_agent_text, [fill/2, lower/1]).
 
 -record(http, {host :: binary(),
                method = <<>> :: binary(),             % of the request that waits for its response
@@ -154,9 +154,6 @@ field('Connection', Value, State) ->
         _ -> State
     end;
 field(_, _, State) -> State.
-
-%% The bytes of a header need not be UTF-8.
-lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
 
 line(Bytes) ->
     case binary:split(Bytes, <<"\r\n">>) of

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_agent_text).
 
--export([fill/2, begins/2, delivered/2]).
+-export([fill/2, begins/2, lower/1, delivered/2]).
 
 %% The longest number of a moment in nanoseconds.
 -define(DIGITS, 20).
@@ -22,6 +22,10 @@ fill(Text, #{id := Id, row := Row, random := Random, clock := Clock}) ->
 %% @doc Tells whether a text begins with another.
 -spec begins(binary(), binary()) -> boolean().
 begins(Prefix, Text) -> binary:longest_common_prefix([Prefix, Text]) =:= byte_size(Prefix).
+
+%% @doc Changes the capitals of ASCII. The bytes of a header need not be UTF-8.
+-spec lower(binary()) -> binary().
+lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
 
 %% @doc Makes the event of a message. If the message contains the moment of its sending, the event
 %% tells how long it was on its way.

@@ -17,7 +17,7 @@
 
 -export([init/2, step/3, data/2, closed/1, match/2, bye/1, keep_alive/1]).
 
--import(whittle_load_agent_text, [fill/2, begins/2, delivered/2]).
+-import(whittle_load_agent_text, [fill/2, begins/2, delivered/2, lower/1]).
 
 %% The state of a user that waits: open, no bytes of a frame, no fragments of a message.
 -record(open, {buffer = <<>> :: binary(),
@@ -158,9 +158,6 @@ field(<<"sec-websocket-protocol">>, Value, #response{subprotocol = Subprotocol})
     end;
 field(<<"sec-websocket-extensions">>, _, _) -> {error, unknown_extension};
 field(_, _, _) -> ok.
-
-%% The bytes of a header need not be UTF-8.
-lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
 
 trimmed(Text) -> re:replace(Text, "^[ \t]+|[ \t]+$", "", [global, {return, binary}]).
 
