@@ -232,7 +232,24 @@ test("a list that is none of properties stays one", () => {
     }
 });
 
+/** Calls `act` while Math.random, from which the decoder takes its hashes, is `random`. */
+function withRandom(random: () => number, act: () => void): void {
+    const original = Math.random;
+    Math.random = random;
+    try {
+        act();
+    } finally {
+        Math.random = original;
+    }
+}
+
 test("maps whose keys come in changing order become objects of one order for each set", () => {
+    // Two sets with one hash would keep more orders: about one run in 150 with other numbers.
+    const seeded = new Random(1);
+    withRandom(() => seeded.next(), oneOrderForEachSet);
+});
+
+function oneOrderForEachSet(): void {
     for (const codegen of [true, false]) {
         const decoder = plainDecoder({ codegen });
         const orders = new Map<string, Set<string>>();
@@ -253,18 +270,17 @@ test("maps whose keys come in changing order become objects of one order for eac
         for (let i = 0; i < 9; i++)
             assert.deepEqual(Object.keys(decoder.decode(encode(fixed)) as object), ["z", "y"]);
     }
-});
+}
 
 test("sets of keys with one hash are told apart", () => {
-    const { random } = Math;
-    Math.random = () => 0.5;
-    try {
-        const decoder = plainDecoder();
-        for (const { bytes, value } of mixedMaps(new Random(6), manyKeys, 500))
-            assert.deepEqual(decoder.decode(bytes), value);
-    } finally {
-        Math.random = random;
-    }
+    withRandom(
+        () => 0.5,
+        () => {
+            const decoder = plainDecoder();
+            for (const { bytes, value } of mixedMaps(new Random(6), manyKeys, 500))
+                assert.deepEqual(decoder.decode(bytes), value);
+        },
+    );
 });
 
 test("text that is not UTF-8 is refused with the option that takes it", () => {
