@@ -44,7 +44,8 @@ asks_nothing(Config) ->
     command(Bin, "dpkg-query", "exit 1"),
     command(Bin, "id", "echo 1000"),
     command(Bin, "sudo", "shift; exec env -i PATH=\"$PATH\" \"$@\""),
-    command(Bin, "apt-get", "echo \"$1 $DEBIAN_FRONTEND\" >>'" ++ Said ++ "'"),
+    %% The first two words set how long apt-get waits for its lock.
+    command(Bin, "apt-get", "echo \"$3 $DEBIAN_FRONTEND\" >>'" ++ Said ++ "'"),
     ?assertMatch({0, <<"setup: installing ", _/binary>>}, install(Bin)),
     ?assertEqual({ok, <<"update \ninstall noninteractive\n">>}, file:read_file(Said)).
 

@@ -48,7 +48,7 @@ request(Address, Partial, Options) ->
            {customize_hostname_check, Check}],
     %% Use a new connection: httpc verified a kept connection for another caller.
     Headers = [{"user-agent", "whittle"}, {"connection", "close"}],
-    Proxy = proxy(),
+    Proxy = proxy(Address),
     case file:open(Partial, [write, raw, binary]) of
         {ok, Fd} ->
             {ok, Request} = httpc:request(get, {Address, Headers},
@@ -101,7 +101,7 @@ told(More, State = #{size := Size, done := Done, told := Told, tell := Tell}) ->
     end.
 
 %% Sets the proxies of the client profile, and returns the request's options for them.
-proxy() ->
+proxy(Address) ->
     Not = lists:append([not_through(Name)
                         || Name <- string:lexemes(variable(["no_proxy", "NO_PROXY"]), ", ")]),
     %% A request to a CGI server can set HTTP_PROXY in capitals, so it does not count.
@@ -111,8 +111,12 @@ proxy() ->
               #{host := [_ | _]} = Parsed <- [parsed(variable(Names))]],
     ok = httpc:set_options([{Option, {{Host, maps:get(port, Parsed, 1080)}, Not}}
                             || {Option, #{host := Host} = Parsed} <- Set], ?MODULE),
-    %% All addresses are https. Each proxy gets only its own password.
-    [{proxy_auth, user(Info)} || {https_proxy, #{userinfo := Info}} <- Set].
+    %% Each proxy gets only its own password.
+    Used = case uri_string:parse(Address) of
+               #{scheme := "https"} -> https_proxy;
+               #{} -> proxy
+           end,
+    [{proxy_auth, user(Info)} || {Option, #{userinfo := Info}} <- Set, Option =:= Used].
 
 variable(Names) ->
     hd([Value || Name <- Names, Value <- [os:getenv(Name, "")], Value =/= ""] ++ [""]).
