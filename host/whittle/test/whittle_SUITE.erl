@@ -1108,10 +1108,9 @@ run_options(Config) ->
               "--memory is for an image of a board, and hello is an executable: remove it; or write"
               " it after hello if it is for the program"}]],
     %% A shell would run the bytes of an image as a script.
-    Label = #{board => <<"b">>, target => <<"armv7">>, name => <<"n">>, version => <<"1">>,
-              parts => [#{name => <<"p">>, stored => 13, raw => 13}]},
     Image = filename:join(?config(dir, Config), "whole.img"),
-    ok = file:write_file(Image, whittle_board_label:add(<<"touch touched">>, Label)),
+    ok = file:write_file(Image, ["touch touched\n#", lists:duplicate(200, $x),
+                                 "\nWhittle image 1\n"]),
     Refused = fun() ->
                       [begin
                            {Code, "", Line} = whittle(Config, Words),
