@@ -30,7 +30,7 @@ table(Config) ->
                     {match, Texts} = Matched,
                     [number(Text) || Text <- Texts]
             end,
-    Times = "^first_line, ms +median +95 % interval +against the baseline +verdict\n",
+    Times = "^first_line, ms +median +75 % interval +against the baseline +verdict\n",
     [Stock] = Found(Times ++ "build=stock +([0-9.,]+) +[0-9.,]+ to [0-9.,]+ +1 "
                     "\\(baseline\\)"),
     [Whole, Low, High, Ratio] =

@@ -96,8 +96,7 @@ row(#{levels := Levels, program := Program} = Cell, Base, Values, Samples, #{nam
     case Own of
         [] -> Row;
         _ -> Row#{median => whittle_measure_statistics:median(Own),
-                  interval => whittle_measure_statistics:interval(
-                                fun whittle_measure_statistics:median/1, Own, 1),
+                  interval => whittle_measure_statistics:median_interval(Own),
                   ratio => case Key of
                                BaseKey -> baseline;
                                _ -> [Ratio || Block <- Blocks,
@@ -190,8 +189,7 @@ compared([Log], Ps, _, _) ->
        verdict => unknown}, Ps};
 compared(Logs, [P | Ps], Tests, Better) ->
     Median = whittle_measure_statistics:median(Logs),
-    {Low, High} = whittle_measure_statistics:interval(fun whittle_measure_statistics:median/1,
-                                                      Logs, 1),
+    {Low, High} = whittle_measure_statistics:median_interval(Logs),
     {#{median => math:exp(Median), interval => {math:exp(Low), math:exp(High)},
        n => length(Logs), p => P, verdict => verdict(P, Median, Better),
        detectable => detectable(whittle_measure_statistics:detectable(Logs, ?LEVEL / Tests))}, Ps}.

@@ -20,7 +20,7 @@ checked(Map) ->
                     {programs, required, fun programs/2}, {factors, [], fun factors/2},
                     {crossed, none, fun names_or_none/2},
                     {baseline, #{}, fun plain_map/2}, {responses, required, fun responses/2},
-                    {blocks, 5, positive()}, {warmup, 0, from(0)},
+                    {blocks, 6, positive()}, {warmup, 0, from(0)},
                     {seed, 1, fun whole/2}, {duration, 10, positive()},
                     {references, [], fun references/2}]),
     Baseline = full_baseline(Study),

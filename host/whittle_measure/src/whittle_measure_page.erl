@@ -151,8 +151,8 @@ runs(Count, #{study := #{blocks := Blocks, seed := Seed},
               noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
     ["<p>", integer_to_list(Count), " runs in ", integer_to_list(Blocks),
      " blocks, in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
-     "is a median with its 95&nbsp;% bootstrap interval. Its ratio compares with the "
-     "baseline in the same block. ",
+     "is a median with its bootstrap interval; the head of its column has the confidence. "
+     "Its ratio compares with the baseline in the same block. ",
      case Verdict of
          quiet -> "The machine was quiet: ";
          noisy -> "<strong>The machine was noisy, so small differences mean little:</strong> "

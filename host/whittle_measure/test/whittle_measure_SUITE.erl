@@ -86,7 +86,7 @@ own_factors(Config) ->
     {ok, Red} = whittle_measure:study(in("made.study", Config), [{"color", "red"}]),
     {ok, Less} = whittle_measure:run(Red, #{dir => in("red", Config)}),
     {ok, Report} = whittle_measure:results(Less),
-    [_, {[_ | Rows], []}] = whittle_measure:tables(Report),
+    [_, {[_ | Rows], _}] = whittle_measure:tables(Report),
     ?assertEqual(["size=small", "size=large"], [chars(hd(Row)) || Row <- lists:sublist(Rows, 2)]).
 
 %% A study that was stopped after some runs measures the others, and none twice.
@@ -365,8 +365,12 @@ page(Config) ->
     {ok, _} = whittle_measure:report(Dir),
     ?assertMatch({error, einval}, file:read_link(Page)),
     ?assertEqual({ok, Html}, file:read_file(Other)),
-    ?assertMatch([{[_ | _], []}], whittle_measure:tables(Report)),
+    ?assertMatch([{[_ | _], [_]}], whittle_measure:tables(Report)),
     ?assertMatch([_], binary:matches(Html, <<"<h2>number of p</h2>">>)),
+    %% A study of three blocks does not claim more than its intervals have.
+    ?assertMatch({_, _}, binary:match(Html, <<"<th>75 % interval</th>">>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<p>the interval of 3 runs is their range">>)),
+    ?assertEqual(nomatch, binary:match(Html, <<"95&nbsp;%">>)),
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
     ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
 
@@ -397,7 +401,9 @@ references(Config) ->
     [{[Head | Rows], Notes}] = whittle_measure:tables(Report),
     ?assertEqual("reference", lists:last(Head)),
     ?assertEqual(["", "1,792 kB", ""], [chars(lists:last(Row)) || Row <- Rows]),
-    ?assertEqual(["reference: a work <of 2011>", "reference: 2,296; 12.5000 kB: a work <of 2011>",
+    ?assertEqual(["the interval of 3 runs is their range, with a confidence of 75 %; 95 % needs "
+                  "six runs",
+                  "reference: a work <of 2011>", "reference: 2,296; 12.5000 kB: a work <of 2011>",
                   "in any order"], [chars(Note) || Note <- Notes]),
     {ok, Html} = file:read_file(Page),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>1,792 kB</td>">>)),

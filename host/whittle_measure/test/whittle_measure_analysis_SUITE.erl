@@ -5,11 +5,11 @@
 
 -export([all/0]).
 -export([ratios/1, uncertain/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1,
-         noise/1, more_is_better/1, exact/1, beyond_all_numbers/1]).
+         noise/1, more_is_better/1, exact/1, beyond_all_numbers/1, few_blocks/1]).
 
 all() ->
     [ratios, uncertain, effects, interaction, failed_runs, one_block, warm_up, noise,
-     more_is_better, exact, beyond_all_numbers].
+     more_is_better, exact, beyond_all_numbers, few_blocks].
 
 %% Blocks differ by far more than the cells, and the ratios are found all the same.
 ratios(_) ->
@@ -78,6 +78,19 @@ beyond_all_numbers(_) ->
     #{rows := Rows} = result(#{}, Samples),
     ?assertMatch([#{}, #{ratio := #{verdict := none, detectable := Factor, n := 2}}]
                    when Factor > 1.0e300, of_b(one, Rows)).
+
+%% The head has the confidence of the fewest runs, and a line below the table explains it.
+few_blocks(_) ->
+    Shown = fun(Blocks) ->
+                    Result = result(#{}, samples(Blocks, fun(_, _) -> 1.0 end)),
+                    [Head | _] = whittle_measure_table:rows(Result, []),
+                    {lists:flatten(lists:nth(3, Head)),
+                     [lists:flatten(Note) || Note <- whittle_measure_table:notes(Result, [])]}
+            end,
+    ?assertEqual({"interval", []}, Shown(1)),
+    ?assertEqual({"75 % interval", ["the interval of 3 runs is their range, with a confidence of "
+                                    "75 %; 95 % needs six runs"]}, Shown(3)),
+    ?assertEqual({"95 % interval", []}, Shown(6)).
 
 warm_up(_) ->
     Samples = samples(4, fun(_, Level) -> level(Level, 1.0, 0.8) end),

@@ -12,12 +12,16 @@
 tables(#{validation := Validation, validated := Validated, best := Best, results := Results,
          candidates := Candidates} = Found) ->
     Front = whittle_tune_race:front([Name || #{name := Name} <- Candidates], Results),
-    [[head("validation")
-      | [row(whittle_tune_race:summary(Name, Validation), Best) || Name <- Validated]],
-     [head("best of the search") | [row(Summary, Best) || Summary <- Front]],
+    [with_head("validation", [whittle_tune_race:summary(Name, Validation) || Name <- Validated],
+               Best),
+     with_head("best of the search", Front, Best),
      [["setting", "value", "unit", "effect"] | settings(Best, Found)]].
 
-head(Title) -> [Title, "peak RSS", "against own", "95 % interval", "time or CPU", "runs", ""].
+with_head(Title, Summaries, Best) ->
+    Counts = [Runs - Failed || #{runs := Runs, failed := Failed} <- Summaries],
+    [[Title, "peak RSS", "against own", whittle_measure_table:interval_head(Counts), "time or CPU",
+      "runs", ""]
+     | [row(Summary, Best) || Summary <- Summaries]].
 
 row(#{name := Name, runs := Runs, failed := Failed} = Summary, Best) ->
     Mark = [case Name of
