@@ -72,7 +72,7 @@ evaluation_ends_with_its_asker(Config) ->
     [begin
          Asker = running:start(proplists:get_value(probe, Config),
                                ["--whittle-eval",
-                                "register(busy, self()), io:put_chars(\"begun\\n\"), "
+                                Traps ++ "register(busy, self()), io:put_chars(\"begun\\n\"), "
                                 "receive never -> ok end"], #{env => env(Config)}),
          <<"begun">> = running:line(Asker),
          running:signal(Asker, Signal),
@@ -81,7 +81,8 @@ evaluation_ends_with_its_asker(Config) ->
                       ask(Config, ["--whittle-eval",
                                    "Busy = monitor(process, busy), receive {'DOWN', Busy, _, _, _} "
                                    "-> ended after 60000 -> lives end"]))
-     end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}]],
+     end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}, {"KILL", 137}],
+            Traps <- ["", "process_flag(trap_exit, true), "]],
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 

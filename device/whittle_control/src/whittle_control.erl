@@ -190,19 +190,26 @@ call(Node, Module, Function, Arguments, Raised) ->
         group_leader(User, self())
     end.
 
-%% Calls a function like erpc:call/4, and links its process to this one. So the call ends in the
-%% running node when this node ends, for example by a signal.
+%% Calls a function like erpc:call/4, and the call ends in the running node when this node ends, for
+%% example by a signal: a link ends it, and a process there if it traps exits. A node of an older
+%% build does not have that process's module, and erpc logs no such error.
 linked_call(Node, Module, Function, Arguments) ->
     Mark = make_ref(),
     Traps = process_flag(trap_exit, true),
     Request = spawn_request(Node, erpc, execute_call, [Mark, Module, Function, Arguments],
-                            [{reply, error_only}, link, monitor]),
+                            [link, monitor]),
     {Kind, Reason} = receive
                          {spawn_reply, Request, error, Why} ->
                              {spawn_reply, Why};
-                         {'DOWN', Request, process, Pid, Why} ->
+                         {spawn_reply, Request, ok, Pid} ->
+                             _ = spawn_request(Node, erpc, execute_call,
+                                               [make_ref(), whittle_control_end, together,
+                                                [self(), Pid]], [{reply, no}]),
                              %% The link reports the end too.
-                             receive {'EXIT', Pid, _} -> {down, Why} end
+                             receive
+                                 {'DOWN', Request, process, Pid, Why} ->
+                                     receive {'EXIT', Pid, _} -> {down, Why} end
+                             end
                      end,
     process_flag(trap_exit, Traps),
     erpc:call_result(Kind, Request, Mark, Reason).
