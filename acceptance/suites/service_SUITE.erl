@@ -61,6 +61,11 @@ asked_by_its_own_file(Config) ->
     %% The expression's output appears here; it has no input.
     ?assertEqual({0, <<"here\neof\n">>},
                  ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
+    %% The expression removes the link to the command.
+    ?assertEqual({0, <<"here\n">>},
+                 ask(Config, ["--whittle-eval",
+                              "{links, Links} = process_info(self(), links), "
+                              "[unlink(Link) || Link <- Links], here"])),
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),

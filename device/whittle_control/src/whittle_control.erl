@@ -205,14 +205,21 @@ linked_call(Node, Module, Function, Arguments) ->
                              _ = spawn_request(Node, erpc, execute_call,
                                                [make_ref(), whittle_control_end, together,
                                                 [self(), Pid]], [{reply, no}]),
-                             %% The link reports the end too.
                              receive
                                  {'DOWN', Request, process, Pid, Why} ->
-                                     receive {'EXIT', Pid, _} -> {down, Why} end
+                                     ok = without_exit(Pid),
+                                     {down, Why}
                              end
                      end,
     process_flag(trap_exit, Traps),
     erpc:call_result(Kind, Request, Mark, Reason).
+
+%% Removes the link's report of the end. There is none if the call removed the link.
+without_exit(Pid) ->
+    true = unlink(Pid),
+    receive {'EXIT', Pid, _} -> ok
+    after 0 -> ok
+    end.
 
 %% A group leader that passes output on and answers every read with the end of the input.
 without_input(User) ->
