@@ -40,7 +40,7 @@ run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
     steps([fun(_) -> whittle_measure_samples:check(Dir, maps:get(resume, Options, false),
-                                                   digest(Study)) end,
+                                                   Study) end,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
@@ -138,23 +138,12 @@ log(Study, Prepared, #{dir := Dir} = Options) ->
             end
     end.
 
-%% The inputs are the study itself and the digest of each program.
 facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
     #{study => unicode:characters_to_binary(Name), title => unicode:characters_to_binary(Title),
       term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
       seed => Seed, machine => whittle_measure_machine:facts(),
       otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
-      inputs => maps:from_list(
-                  [{<<"the study">>, digest(Study)}
-                   | [{unicode:characters_to_binary(filename:basename(File)),
-                       case Each of
-                           #{sha256 := Sum} when is_binary(Sum) -> Sum;
-                           _ -> hash(unicode:characters_to_binary(File))
-                       end} || #{program := File} = Each <- maps:values(Prepared)]])}.
-
-digest(Study) -> hash(term_to_binary(maps:without([base, file], Study), [deterministic])).
-
-hash(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+      inputs => whittle_measure_inputs:digests(Study, Prepared)}.
 
 %% Measures what no sample has yet: first the builds, then the runs.
 measure(Cells, Before, Study, Prepared, Context) ->

@@ -29,26 +29,32 @@
                | {damaged_study, file:filename(), unicode:chardata()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
-%% @doc Checks, before anything is built, that create/2 or open/2 will accept a directory. `Digest'
-%% is the study's.
--spec check(file:filename(), Resume :: boolean(), Digest :: binary()) -> ok | {error, error()}.
-check(Dir, false, _) ->
+%% @doc Checks, before anything is built, that create/2 or open/2 will accept a directory for a
+%% study.
+-spec check(file:filename(), Resume :: boolean(), whittle_measure_study:study()) ->
+          ok | {error, error()}.
+check(Dir, false, _) -> unused(Dir);
+check(Dir, true, Study) ->
+    case read(Dir) of
+        {ok, Facts, _} ->
+            case whittle_measure_inputs:changes(Study, Facts) of
+                [] -> ok;
+                Names -> {error, {changed, Names}}
+            end;
+        {error, _} = Error -> Error
+    end.
+
+unused(Dir) ->
     case filelib:is_file(samples(Dir)) of
         true -> {error, {exists, Dir}};
         false -> ok
-    end;
-check(Dir, true, Digest) ->
-    case read(Dir) of
-        {ok, #{<<"inputs">> := #{<<"the study">> := Digest}}, _} -> ok;
-        {ok, _, _} -> {error, {changed, [<<"the study">>]}};
-        {error, _} = Error -> Error
     end.
 
 %% @doc Begins a directory. The error is `exists' if it holds samples.
 -spec create(file:filename(), #{atom() => term()}) -> {ok, log()} | {error, error()}.
 create(Dir, Facts) ->
     whittle_work:steps(
-      [fun(_) -> check(Dir, false, <<>>) end,
+      [fun(_) -> unused(Dir) end,
        fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
        fun(_) -> replace(Dir, Facts) end,
        fun(_) -> append_to(Dir) end]).
@@ -70,7 +76,8 @@ open(Dir, Facts) ->
         {error, _} = Error -> Error
     end.
 
-changes(#{<<"inputs">> := New}, #{<<"inputs">> := Old}) ->
+changes(#{<<"inputs">> := New}, Before) ->
+    Old = maps:get(<<"inputs">>, Before, #{}),
     [Name || Name <- lists:usort(maps:keys(New) ++ maps:keys(Old)),
              maps:get(Name, New, none) =/= maps:get(Name, Old, none)].
 

@@ -7,7 +7,8 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, check/2, records/1, prepare/5, subject/2, variables/2]).
+-export([builds/1, build/1, check/2, records/1, prepare/5, name/1, subject/2,
+         variables/2]).
 
 -export_type([build/0, prepared/0, shared/0, reason/0]).
 
@@ -195,7 +196,9 @@ in_base(Name, Base) ->
         false -> Name
     end.
 
-%% The study's directory may have another path when the study goes on.
+%% @doc Returns the name of a build's output: the program's name and a digest of the build. The
+%% study's directory may have another path when the study goes on.
+-spec name(build()) -> string().
 name(#{program := #{name := Name} = Program} = Build) ->
     Own = case Program of
               #{otp_source := _} -> maps:remove(input, Program);
@@ -230,27 +233,61 @@ stock(System, Root, Rel, Arguments) ->
            filename:dirname(Rel)]),
     case whittle_program:run(Erl, lists:append([["-pa", Dir] || Dir <- Own])
                                  ++ ["-noshell", "-eval", lists:flatten(Expression)], #{}) of
-        {0, _} -> {ok, #{program => Erl,
+        {0, _} -> {ok, #{program => Erl, sha256 => stock_digest(System, Root),
                          arguments => ["-noshell", "-boot", Rel] ++ after_extra(Arguments)}};
         {_, Output} -> {error, {stock, filename:basename(Rel), string:trim(Output)}}
     end.
 
-%% Whittle compiles a plain source directory in a temporary one, which is gone. The stock OTP gets
-%% copies of such modules.
-ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules}, Rel) ->
+%% A module counts without the directory in which it was compiled.
+-define(WITH_PATHS, [<<"CInf">>, <<"Line">>, <<"Dbgi">>, <<"Docs">>]).
+
+stock_digest(System, Root) ->
+    Modules = [{Name, [{Module, beam_digest(Bytes)}
+                       || {Module, Bytes} <- lists:sort(maps:to_list(Modules))]}
+               || #{name := Name, origin := #{kind := Kind}, modules := Modules}
+                      <- whittle_system:apps(System), Kind =/= device],
+    Vms = [whittle_digest:file(File)
+           || File <- whittle_file:found("erts-*/bin/beam.smp", Root)],
+    list_to_binary(whittle_digest:hex(crypto:hash(sha256, term_to_binary({Modules, Vms})))).
+
+beam_digest(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    erlang:md5(term_to_binary([Chunk || {Id, _} = Chunk <- whittle_beam:chunks(Beam),
+                                        not lists:member(Id, ?WITH_PATHS)])).
+
+%% The stock OTP gets a copy of an application whose compiled modules are not those of the system.
+%% Whittle compiles a plain source directory in a temporary one, which is gone. It compiles modules
+%% again that the chosen OTP cannot load.
+ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules,
+       files := Files} = App, Rel) ->
     Compiled = filename:absname(filename:join(Path, "ebin")),
-    App = atom_to_list(Name) ++ ".app",
-    case filelib:is_file(filename:join(Compiled, App)) of
+    case is_compiled(App, Compiled) of
         true -> Compiled;
         false ->
-            Copy = filename:absname(filename:join([Rel ++ ".lib", atom_to_list(Name), "ebin"])),
-            ok = filelib:ensure_path(Copy),
-            ok = file:write_file(filename:join(Copy, App),
-                                 unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec]))),
-            [ok = file:write_file(filename:join(Copy, atom_to_list(Module) ++ ".beam"), Bytes)
+            Dir = filename:absname(filename:join(Rel ++ ".lib", Name)),
+            Ebin = filename:join(Dir, "ebin"),
+            copy(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
+                 unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]))),
+            [copy(filename:join(Ebin, atom_to_list(Module) ++ ".beam"), Bytes)
              || {Module, Bytes} <- maps:to_list(Modules)],
-            Copy
+            [begin
+                 File = filename:join(Dir, FilePath),
+                 copy(File, Bytes),
+                 ok = file:change_mode(File, Mode)
+             end || {FilePath, #{mode := Mode, bytes := Bytes}} <- maps:to_list(Files)],
+            Ebin
     end.
+
+is_compiled(#{name := Name, modules := Modules}, Ebin) ->
+    whittle_file:check(filename:join(Ebin, atom_to_list(Name) ++ ".app")) =:= ok
+        andalso lists:all(fun({Module, Bytes}) ->
+                                  File = filename:join(Ebin, atom_to_list(Module) ++ ".beam"),
+                                  whittle_file:whole(File, byte_size(Bytes)) =:= {ok, Bytes}
+                          end, maps:to_list(Modules)).
+
+copy(File, Bytes) ->
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Bytes).
 
 after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].
