@@ -14,7 +14,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [stream, any_pieces, same_as_xmerl, entities, refused, limits, noise, small_between, small_reads].
+    [stream, any_pieces, same_as_xmerl, entities, refused, limits, noise, small_between,
+     small_reads].
 
 init_per_testcase(_, Config) -> Config.
 
