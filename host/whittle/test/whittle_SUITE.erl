@@ -1114,13 +1114,34 @@ run_options(Config) ->
             [{["run", "cut.img"], 1, Cut}, {["run", "--memory", "24M", "cut.img"], 1, Cut},
              {["run", "--no-reboot", "--memory=24M", "cut.img", "--serial", "pty"], 1, Cut},
              {["size", "cut.img"], 1, Cut}, {["why", "cut.img", "lists"], 1, Cut},
+             {["tune", "cut.img"], 1, Cut}, {["tune", "--explain", "cut.img"], 1, Cut},
+             {["trace", "--", "./cut.img"], 1, "./" ++ Cut},
              {["run", "--memory", "24", "cut.img"], 2,
               "--memory cannot be `24'; write megabytes as 24M"},
              {["run", "--memory", "24M", "cut.img", "--memory", "32M"], 2,
               "--memory is given twice: give it once; see `whittle help run'"},
              {["run", "--memory", "24M", "hello"], 2,
               "--memory is for an image of a board, and hello is an executable: remove it; or write"
-              " it after hello if it is for the program"}]].
+              " it after hello if it is for the program"}]],
+    %% A shell would run the bytes of an image as a script.
+    Image = filename:join(?config(dir, Config), "whole.img"),
+    ok = file:write_file(Image, ["touch touched\n#", lists:duplicate(200, $x),
+                                 "\nWhittle image 1\n"]),
+    Refused = fun() ->
+                      [begin
+                           {Code, "", Line} = whittle(Config, Words),
+                           ?assertMatch({Words, 2, _, {match, _}},
+                                        {Words, Code, Line,
+                                         re:run(Line, "^whittle: .*whole.img is an image, and "
+                                                "`whittle t")})
+                       end || Words <- [["tune", "./whole.img"],
+                                        ["tune", "--explain", "./whole.img"],
+                                        ["trace", "--", "./whole.img"]]]
+              end,
+    Refused(),
+    ok = file:change_mode(Image, 8#755),
+    Refused(),
+    ?assertNot(filelib:is_file(filename:join(?config(dir, Config), "touched"))).
 
 %% Makes a cache with an entry of each kind. For one entry the test holds the lock, as a build
 %% does.

@@ -89,8 +89,10 @@ compiled_before(File) ->
     end.
 
 compiled(File) ->
-    case whittle_file:whole(File, ?LARGEST) of
-        {ok, _} ->
+    case whittle_work:steps([fun(_) -> whittle_file:whole(File, ?LARGEST) end,
+                             fun whittle_bounded:check_text/1,
+                             fun(_) -> whittle_includes:check(File, [], #{}) end]) of
+        ok ->
             %% Whittle compiles the module again for the OTP of the agents.
             case compile:file(File, [binary, debug_info, return_errors,
                                      {i, filename:dirname(File)}]) of
@@ -101,6 +103,11 @@ compiled(File) ->
                 {error, _, [{In, [Warning | _]} | _]} -> {error, problem(In, Warning)};
                 _ -> {error, [File, " was not compiled: unset ERL_COMPILER_OPTIONS"]}
             end;
+        {error, {too_many_atoms, Limit}} ->
+            {error, [File, $\s, whittle_bounded:too_many_atoms(Limit)]};
+        {error, {Included, Reason}} ->
+            {error, [Included, ", which ", File, " includes, ",
+                     whittle_file:format_error(Reason)]};
         {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
     end.
 

@@ -5,10 +5,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([client/1, optional/1, data/1, compiled/1, wrong_client/1, wrong_data/1, wrong_file/1,
-         two_modules/1, options/1]).
+         endless_includes/1, two_modules/1, options/1]).
 
 all() ->
-    [client, optional, data, compiled, wrong_client, wrong_data, wrong_file, two_modules, options].
+    [client, optional, data, compiled, wrong_client, wrong_data, wrong_file,
+     endless_includes, two_modules, options].
 
 -define(CALLBACKS, "-export([init/2, step/3, data/2, closed/1, match/2]).\n"
                    "init(_, _) -> none.\nstep(_, _, State) -> {sent, [], State}.\n"
@@ -138,6 +139,20 @@ wrong_file(Config) ->
              {"noise.beam", " is not a compiled module"}]],
     ?assertMatch({match, _}, re:run(message("[connect]", "{client, \"none.erl\"}.", Config),
                                     "^1:41: .*none.erl cannot be read")).
+
+%% The compiler would wait forever for a pipe.
+endless_includes(Config) ->
+    ct:timetrap({minutes, 2}),
+    Dir = proplists:get_value(dir, Config),
+    Pipe = filename:join(Dir, "pipe.hrl"),
+    "" = os:cmd("mkfifo '" ++ Pipe ++ "'"),
+    ok = written("between.hrl", "-include(\"pipe.hrl\").\n", Config),
+    [begin
+         ok = written("own.erl", ["-module(own).\n", Line, ?CALLBACKS], Config),
+         ?assertEqual({Line, "1:41: " ++ Pipe ++ ", which " ++ filename:join(Dir, "own.erl")
+                       ++ " includes, is a pipe, a socket, a device or a file of the kernel"},
+                      {Line, message("[connect]", "{client, \"own.erl\"}.", Config)})
+     end || Line <- ["-include(\"pipe.hrl\").\n", "-include(\"between.hrl\").\n"]].
 
 two_modules(Config) ->
     Source = ["-module(own).\n-steps([{go, []}]).\n", ?CALLBACKS],

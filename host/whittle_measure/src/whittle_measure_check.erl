@@ -121,6 +121,9 @@ programs(Programs, _) ->
                     case {[input, command, otp_source] -- maps:keys(Checked), Checked} of
                         {[_, _], #{library := _}} when not is_map_key(input, Checked) ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
+                        {_, #{library := _, wrapper := _}} ->
+                            wrong("program ~tp has a library, which never runs, so its wrapper has "
+                                  "no effect: remove one of the two", [Name]);
                         {[_, _], _} -> Checked;
                         _ -> wrong("program ~tp needs either an input, a command or an otp_source",
                                    [Name])

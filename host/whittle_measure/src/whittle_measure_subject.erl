@@ -255,22 +255,39 @@ beam_digest(Bytes) ->
     erlang:md5(term_to_binary([Chunk || {Id, _} = Chunk <- whittle_beam:chunks(Beam),
                                         not lists:member(Id, ?WITH_PATHS)])).
 
-%% Whittle compiles a plain source directory in a temporary one, which is gone. The stock OTP gets
-%% copies of such modules.
-ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules}, Rel) ->
+%% The stock OTP gets a copy of an application whose compiled modules are not those of the system.
+%% Whittle compiles a plain source directory in a temporary one, which is gone. It compiles modules
+%% again that the chosen OTP cannot load.
+ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules,
+       files := Files} = App, Rel) ->
     Compiled = filename:absname(filename:join(Path, "ebin")),
-    App = atom_to_list(Name) ++ ".app",
-    case filelib:is_file(filename:join(Compiled, App)) of
+    case is_compiled(App, Compiled) of
         true -> Compiled;
         false ->
-            Copy = filename:absname(filename:join([Rel ++ ".lib", atom_to_list(Name), "ebin"])),
-            ok = filelib:ensure_path(Copy),
-            ok = file:write_file(filename:join(Copy, App),
-                                 unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec]))),
-            [ok = file:write_file(filename:join(Copy, atom_to_list(Module) ++ ".beam"), Bytes)
+            Dir = filename:absname(filename:join(Rel ++ ".lib", Name)),
+            Ebin = filename:join(Dir, "ebin"),
+            copy(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
+                 unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]))),
+            [copy(filename:join(Ebin, atom_to_list(Module) ++ ".beam"), Bytes)
              || {Module, Bytes} <- maps:to_list(Modules)],
-            Copy
+            [begin
+                 File = filename:join(Dir, FilePath),
+                 copy(File, Bytes),
+                 ok = file:change_mode(File, Mode)
+             end || {FilePath, #{mode := Mode, bytes := Bytes}} <- maps:to_list(Files)],
+            Ebin
     end.
+
+is_compiled(#{name := Name, modules := Modules}, Ebin) ->
+    whittle_file:check(filename:join(Ebin, atom_to_list(Name) ++ ".app")) =:= ok
+        andalso lists:all(fun({Module, Bytes}) ->
+                                  File = filename:join(Ebin, atom_to_list(Module) ++ ".beam"),
+                                  whittle_file:whole(File, byte_size(Bytes)) =:= {ok, Bytes}
+                          end, maps:to_list(Modules)).
+
+copy(File, Bytes) ->
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, Bytes).
 
 after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].

@@ -343,6 +343,9 @@ bad_studies(Config) ->
                   "names the factor x"},
                  {bad("name => p, command => [\"true\"], library => [kernel]", "run_time"),
                   "has a library, which needs an input"},
+                 {bad("name => p, input => \"x\", library => [kernel], wrapper => [\"nice\"]",
+                      "library"),
+                  "p has a library, which never runs, so its wrapper has no effect: remove one"},
                  {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
                   "responses => [run_time], references => [#{source => \"s\", program => p, "
                   "response => size, values => [1], unit => \"kB\"}]}.",

@@ -6,7 +6,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check_application/1, check_project/2]).
+-export([check_application/2, check_project/2, check_includes/3]).
 
 %% The directories where a compiler may read every file.
 -define(SOURCES, ["src", "include", "c_src", "asn1", "mibs"]).
@@ -23,10 +23,28 @@
 
 -type checked() :: ok | {error, whittle_system:error()}.
 
-%% @doc Checks the sources of an application that `erlc' compiles.
--spec check_application(file:filename()) -> checked().
-check_application(Dir) ->
-    checked([{filename:join(Dir, Name), true} || Name <- ["src", "include"]], #{kind => input}).
+%% @doc Checks the sources of an application that `erlc' compiles, and the files that they include.
+%% `Libs' are the directories of the libraries.
+-spec check_application(file:filename(), [file:filename()]) -> checked().
+check_application(Dir, Libs) ->
+    Sources = [filename:join(Dir, Name) || Name <- ["src", "include"]],
+    whittle_work:steps(
+      [fun(_) -> checked([{Source, true} || Source <- Sources], #{kind => input}) end,
+       fun(_) ->
+               check_includes(whittle_file:found("src/**/*.{erl,xrl,yrl}", Dir),
+                              lists:reverse([filename:dirname(Dir) | Sources]), Libs)
+       end]).
+
+%% @doc Checks the files that sources include. The compiler searches the given directories.
+-spec check_includes([file:filename()], [file:filename()], [file:filename()]) -> checked().
+check_includes(Files, Dirs, Libs) ->
+    Apps = whittle_device:offered(Libs),
+    Wrong = [Error || File <- Files,
+                      {error, Error} <- [whittle_includes:check(File, Dirs, Apps)]],
+    case Wrong of
+        [] -> ok;
+        [First | _] -> {error, {unreadable, First}}
+    end.
 
 %% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies. It
 %% follows no link that the context refuses.
