@@ -147,9 +147,11 @@ summary(#{samples := Samples} = Report) ->
       "but the build is exact.</p>\n"] || Builds > 0]
         ++ [runs(length(Samples) - Builds, Report) || length(Samples) > Builds].
 
-runs(Count, #{study := #{blocks := Blocks, seed := Seed},
+%% A run that was stopped has fewer blocks than its study.
+runs(Count, #{study := #{seed := Seed}, samples := Samples,
               noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
-    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(Blocks),
+    Blocks = lists:usort([Block || #{<<"block">> := Block} <- Samples, is_integer(Block)]),
+    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(length(Blocks)),
      " blocks, in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
      "is a median with its bootstrap interval; the head of its column has the confidence. "
      "Its ratio compares with the baseline in the same block. ",
