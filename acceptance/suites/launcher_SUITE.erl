@@ -15,6 +15,7 @@
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
          found_from_anywhere/1, deep_directories/1, damaged_vm/1, damaged_tree/1,
+         changed_tree/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
          bare_words/1,
@@ -37,6 +38,7 @@ one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
           F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved,
           F =/= found_from_anywhere, F =/= bare_words, F =/= damaged_vm, F =/= damaged_tree,
+          F =/= changed_tree,
           F =/= deep_directories].
 
 in_directory() ->
@@ -45,7 +47,8 @@ in_directory() ->
      interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
      commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
-     found_from_anywhere, bare_words, deep_directories, damaged_vm, damaged_tree].
+     found_from_anywhere, bare_words, deep_directories, damaged_vm, damaged_tree,
+     changed_tree].
 
 init_per_suite(Config) -> Config.
 
@@ -429,6 +432,24 @@ damaged_vm(Config) ->
     [?assertEqual({0, <<"[\"args\"]\n">>}, running:run(filename:join(Dir, "probe"), ["args"],
                                                      #{env => Env}))
      || Env <- [[], [{"PATH", Tools}]]].
+
+%% Somebody replaces a file of the tree while the program runs: by a longer one, an empty one, a
+%% shorter one, a FIFO, and none.
+changed_tree(Config) ->
+    Dir = copied("changed_tree", Config),
+    Real = filename:join(Dir, "tree/lib/probe-1.2.3/priv/note.txt"),
+    Read = "Read = fun() -> {file:read_file(F), case file:read_file_info(F) of"
+        " {ok, Info} -> element(2, Info); {error, Why} -> Why end} end, ",
+    Write = fun(Bytes) -> ["ok = file:write_file(R, ", Bytes, "), "] end,
+    Do = ["F = filename:join(code:priv_dir(probe), \"note.txt\"), R = \"", Real, "\", ", Read,
+          Write("binary:copy(<<\"longer\">>, 10000)"), "{{ok, L}, S} = Read(), ",
+          Write("\"\""), "Empty = Read(), ", Write("\"short\""), "Short = Read(), ",
+          "ok = file:delete(R), None = Read(), [] = os:cmd([\"mkfifo \", R]), Fifo = Read(), ",
+          "io:format(\"~0tp~n\", [{byte_size(L), S, Empty, Short, None, Fifo}]), halt()."],
+    {0, Output} = running:run(filename:join(Dir, "probe"), [],
+                              #{env => [{"ERL_FLAGS", lists:flatten(["-eval '", Do, "'"])}]}),
+    ?assertEqual({60000, 60000, {{ok, <<>>}, 0}, {{ok, <<"short">>}, 5},
+                  {{error, enoent}, enoent}, {{error, einval}, enoent}}, term(Output)).
 
 %% A file of the tree is missing, or has another size.
 damaged_tree(Config) ->

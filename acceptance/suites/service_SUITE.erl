@@ -61,6 +61,11 @@ asked_by_its_own_file(Config) ->
     %% The expression's output appears here; it has no input.
     ?assertEqual({0, <<"here\neof\n">>},
                  ask(Config, ["--whittle-eval", "io:put_chars(\"here\\n\"), io:get_line(\"\")"])),
+    %% The expression removes the link to the command.
+    ?assertEqual({0, <<"here\n">>},
+                 ask(Config, ["--whittle-eval",
+                              "{links, Links} = process_info(self(), links), "
+                              "[unlink(Link) || Link <- Links], here"])),
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),
@@ -72,7 +77,7 @@ evaluation_ends_with_its_asker(Config) ->
     [begin
          Asker = running:start(proplists:get_value(probe, Config),
                                ["--whittle-eval",
-                                "register(busy, self()), io:put_chars(\"begun\\n\"), "
+                                Traps ++ "register(busy, self()), io:put_chars(\"begun\\n\"), "
                                 "receive never -> ok end"], #{env => env(Config)}),
          <<"begun">> = running:line(Asker),
          running:signal(Asker, Signal),
@@ -81,7 +86,8 @@ evaluation_ends_with_its_asker(Config) ->
                       ask(Config, ["--whittle-eval",
                                    "Busy = monitor(process, busy), receive {'DOWN', Busy, _, _, _} "
                                    "-> ended after 60000 -> lives end"]))
-     end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}]],
+     end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}, {"KILL", 137}],
+            Traps <- ["", "process_flag(trap_exit, true), "]],
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 

@@ -9,7 +9,8 @@
  *   WHITTLE_CRASH  after any other end: reboot (default), poweroff, restart or halt
  *
  * `restart' runs the program again, at most once a second. `halt' stops the processor and keeps
- * the power on.
+ * the power on. With any other value init says so on the console and takes the default: a wrong
+ * word on the kernel's command line must not turn the board off.
  *
  * It uses no C library (call.h), and calls no function that gcc might expect of one. */
 
@@ -181,13 +182,25 @@ static void end(const char *how) {
               0);
 }
 
+/* What happens after exit code 0, and after any other end. */
+static const char *at_end = "poweroff", *at_crash = "reboot";
+
+/* Returns the value of a variable if it is one that end() or decide() obeys, else USUAL. */
+static const char *policy(const char *name, const char *usual) {
+    const char *how = value(name);
+    if (!how || equal(how, "poweroff") || equal(how, "reboot") || equal(how, "restart") ||
+        equal(how, "halt"))
+        return how ? how : usual;
+    say(name, " must be poweroff, reboot, restart or halt, and not ", how);
+    say(name, " is now ", usual);
+    return usual;
+}
+
 /* Decides about a wait status. It returns if the program is to run again. */
 static void decide(int status) {
     int signal = status & 0x7f, code = signal ? signal : (status >> 8) & 0xff;
-    const char *how = value(status ? "WHITTLE_CRASH" : "WHITTLE_END");
+    const char *how = status ? at_crash : at_end;
     char digits[4];
-    if (!how)
-        how = status ? "reboot" : "poweroff";
     if (status) {
         say(signal ? "the program was killed by signal " : "the program ended with exit code ",
             decimal(code, digits), 0);
@@ -220,6 +233,8 @@ __attribute__((used, noreturn)) void begin(long *stack) {
     for (; *inherited; inherited++)
         add(*inherited);
     read_environment();
+    at_end = policy("WHITTLE_END", at_end);
+    at_crash = policy("WHITTLE_CRASH", at_crash);
     for (;;)
         decide(outlive());
 }

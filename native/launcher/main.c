@@ -76,31 +76,27 @@ static const struct own_flag {
 #define OWN_FLAG_PREFIX "--whittle-"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/*
- * Returns whether this file can ask a running node. Without the feature `control', the module
- * whittle_control only calls whittle_start_without, and the whole module never does.
- */
+/* Without the feature `control', the module whittle_control only calls whittle_start_without, and
+   the whole module never does. */
+static int is_whole(void *arg, const void *code, size_t size)
+{
+    static const char replaced[] = "whittle_start_without";
+    (void)arg;
+    return memmem(code, size, replaced, sizeof replaced - 1) == NULL;
+}
+
+/* Returns whether this file can ask a running node. */
 static int can_ask(void)
 {
     static const char above[] = "lib/whittle_control-", name[] = "/whittle_control.beam";
-    static const char replaced[] = "whittle_start_without";
     const struct pack_entry *entry = pack_first_below("lib", 3);
     size_t end = sizeof name - 1;
-    char path[256], *code;
-    int whole;
 
-    for (; entry != NULL && strncmp(entry->path, "lib/", 4) == 0; entry = pack_next(entry)) {
-        if (entry->path_len >= sizeof path || entry->path_len < sizeof above + end ||
-            memcmp(entry->path, above, sizeof above - 1) != 0 ||
-            memcmp(entry->path + entry->path_len - end, name, end) != 0)
-            continue;
-        memcpy(path, entry->path, entry->path_len);
-        path[entry->path_len] = '\0';
-        code = pack_text(path);
-        whole = code != NULL && memmem(code, entry->size, replaced, sizeof replaced - 1) == NULL;
-        free(code);
-        return whole;
-    }
+    for (; entry != NULL && strncmp(entry->path, "lib/", 4) == 0; entry = pack_next(entry))
+        if (entry->path_len >= sizeof above - 1 + end &&
+            memcmp(entry->path, above, sizeof above - 1) == 0 &&
+            memcmp(entry->path + entry->path_len - end, name, end) == 0)
+            return pack_read(entry, is_whole, NULL) == 1;
     return 0;
 }
 

@@ -340,30 +340,89 @@ static enum pack_state open_tree(const char *directory)
     return state;
 }
 
-static int read_from_tree(const struct pack_entry *entry,
-                          int (*use)(void *arg, const void *bytes, size_t size), void *arg)
+/* Opens the file of an entry. The user may have replaced it since the start, by a longer or a
+   shorter file, so *STATUS is that of the opened file. Returns the descriptor or -errno. */
+static int open_in_tree(const struct pack_entry *entry, struct stat *status)
 {
     char path[PATH_MAX];
-    void *bytes;
-    int result, fd;
+    int fd, problem = 0;
 
     if (path_in_tree(path, entry->path) < 0)
         return -errno;
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* A FIFO would wait for its writer. */
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -errno;
-    bytes = mmap(NULL, entry->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (fstat(fd, status) < 0)
+        problem = -errno;
+    else if (!S_ISREG(status->st_mode))
+        problem = S_ISDIR(status->st_mode) ? -EISDIR : -EINVAL;
+    else if (status->st_size > UINT32_MAX || status->st_size > SSIZE_MAX)
+        problem = -EFBIG;
+    if (problem == 0)
+        return fd;
     close(fd);
-    if (bytes == MAP_FAILED)
-        return -EIO;
-    result = use(arg, bytes, entry->size);
-    munmap(bytes, entry->size);
+    return problem;
+}
+
+/* Reads up to SIZE bytes; there are fewer if the file has become shorter. Returns their number or
+   -errno. */
+static ssize_t read_bytes(int fd, unsigned char *to, size_t size)
+{
+    size_t length = 0;
+    ssize_t got = 1;
+
+    while (length < size && got != 0) {
+        got = read(fd, to + length, size - length);
+        if (got < 0 && errno != EINTR)
+            return -errno;
+        if (got > 0)
+            length += (size_t)got;
+    }
+    return (ssize_t)length;
+}
+
+/* It copies the bytes: SIGBUS would end a program that maps a file while somebody shortens it. */
+static int read_from_tree(const struct pack_entry *entry,
+                          int (*use)(void *arg, const void *bytes, size_t size), void *arg)
+{
+    struct stat status;
+    unsigned char *bytes;
+    size_t size;
+    ssize_t length;
+    int result, fd = open_in_tree(entry, &status);
+
+    if (fd < 0)
+        return fd;
+    size = (size_t)status.st_size;
+    bytes = map_bytes(size > 0 ? size : 1);
+    length = bytes == NULL ? -ENOMEM : read_bytes(fd, bytes, size);
+    close(fd);
+    result = length < 0 ? (int)length : use(arg, bytes, (size_t)length);
+    if (bytes != NULL)
+        munmap(bytes, size > 0 ? size : 1);
     return result;
 }
 
 /* ---- looking up and reading ------------------------------------------------- */
 
 const char *pack_problem(void) { return problem; }
+
+int pack_refresh(struct pack_entry *entry)
+{
+    struct stat status;
+    char path[PATH_MAX];
+
+    if (tree == NULL)
+        return 0;
+    if (path_in_tree(path, entry->path) < 0 || stat(path, &status) < 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode) || status.st_size > UINT32_MAX)
+        return -ENOENT;
+    entry->mode = (uint16_t)(status.st_mode & 0777);
+    entry->size = (uint32_t)status.st_size;
+    return 0;
+}
 
 int pack_is_tree(void) { return tree != NULL; }
 
@@ -497,10 +556,10 @@ int pack_read(const struct pack_entry *entry,
     struct block *block;
     int result = 0;
 
-    if (entry->size == 0)
-        return use(arg, "", 0);
     if (tree != NULL)
         return read_from_tree(entry, use, arg);
+    if (entry->size == 0)
+        return use(arg, "", 0);
     block = &blocks[entry->block];
     pthread_mutex_lock(&lock);
     reads++;

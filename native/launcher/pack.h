@@ -59,8 +59,15 @@ const struct pack_entry *pack_first_below(const char *path, size_t len);
 const struct pack_entry *pack_next(const struct pack_entry *entry);
 
 /*
+ * Updates size and mode in a copy of an entry. In the output of `--format dir` somebody may replace
+ * a file while the program runs. Returns -errno when the file is no longer there.
+ */
+int pack_refresh(struct pack_entry *entry);
+
+/*
  * Calls USE with the bytes of ENTRY, which are valid only during the call. Returns the result
- * of USE, -EIO when the block does not decompress, or -ENOMEM. Any thread may call it.
+ * of USE, or -errno: -EIO when the block does not decompress, -ENOMEM, or the error of a file in
+ * the output of `--format dir`. Any thread may call it.
  */
 int pack_read(const struct pack_entry *entry,
               int (*use)(void *arg, const void *bytes, size_t size), void *arg);

@@ -396,12 +396,22 @@ ssize_t WRAP(writev)(int fd, const struct iovec *parts, int count)
 
 /* ---- status ------------------------------------------------------------ */
 
-static void fill_stat(struct stat *to, const struct pack_entry *file)
+/* Fills *TO for FILE, or for a directory if FILE is NULL. Returns 0, or -1 with errno. */
+static int fill_stat(struct stat *to, const struct pack_entry *file)
 {
+    struct pack_entry now;
+    int problem;
+
     memset(to, 0, sizeof *to);
     if (file != NULL) {
-        to->st_mode = S_IFREG | (file->mode & 0555);
-        to->st_size = (off_t)file->size;
+        now = *file;
+        problem = file->path != NULL ? pack_refresh(&now) : 0;
+        if (problem < 0) {
+            errno = -problem;
+            return -1;
+        }
+        to->st_mode = S_IFREG | (now.mode & 0555);
+        to->st_size = (off_t)now.size;
         to->st_ino = (ino_t)((uintptr_t)file / sizeof *file) + 2;
     } else {
         to->st_mode = S_IFDIR | 0555;
@@ -410,6 +420,7 @@ static void fill_stat(struct stat *to, const struct pack_entry *file)
     to->st_nlink = 1;
     to->st_blksize = 4096;
     to->st_blocks = (to->st_size + 511) / 512;
+    return 0;
 }
 
 static int stat_virtual(const char *path, const char *inner, size_t length, struct stat *to)
@@ -422,17 +433,14 @@ static int stat_virtual(const char *path, const char *inner, size_t length, stru
         errno = ENOENT;
         return -1;
     }
-    fill_stat(to, entry);
-    return 0;
+    return fill_stat(to, entry);
 }
 
 /* After a failed call: fills *TO and returns 1 when the pack has a fallback for PATH. */
 static int stat_fallback(const char *path, struct stat *to)
 {
     const struct pack_entry *entry = errno == ENOENT ? find_fallback(path) : NULL;
-    if (entry != NULL)
-        fill_stat(to, entry);
-    return entry != NULL;
+    return entry != NULL && fill_stat(to, entry) == 0;
 }
 
 static int stat_with(int (*real)(const char *, struct stat *), const char *path, struct stat *to)

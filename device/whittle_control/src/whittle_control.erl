@@ -190,22 +190,36 @@ call(Node, Module, Function, Arguments, Raised) ->
         group_leader(User, self())
     end.
 
-%% Calls a function like erpc:call/4, and links its process to this one. So the call ends in the
-%% running node when this node ends, for example by a signal.
+%% Calls a function like erpc:call/4, and the call ends in the running node when this node ends, for
+%% example by a signal: a link ends it, and a process there if it traps exits. A node of an older
+%% build does not have that process's module, and erpc logs no such error.
 linked_call(Node, Module, Function, Arguments) ->
     Mark = make_ref(),
     Traps = process_flag(trap_exit, true),
     Request = spawn_request(Node, erpc, execute_call, [Mark, Module, Function, Arguments],
-                            [{reply, error_only}, link, monitor]),
+                            [link, monitor]),
     {Kind, Reason} = receive
                          {spawn_reply, Request, error, Why} ->
                              {spawn_reply, Why};
-                         {'DOWN', Request, process, Pid, Why} ->
-                             %% The link reports the end too.
-                             receive {'EXIT', Pid, _} -> {down, Why} end
+                         {spawn_reply, Request, ok, Pid} ->
+                             _ = spawn_request(Node, erpc, execute_call,
+                                               [make_ref(), whittle_control_end, together,
+                                                [self(), Pid]], [{reply, no}]),
+                             receive
+                                 {'DOWN', Request, process, Pid, Why} ->
+                                     ok = without_exit(Pid),
+                                     {down, Why}
+                             end
                      end,
     process_flag(trap_exit, Traps),
     erpc:call_result(Kind, Request, Mark, Reason).
+
+%% Removes the link's report of the end. There is none if the call removed the link.
+without_exit(Pid) ->
+    true = unlink(Pid),
+    receive {'EXIT', Pid, _} -> ok
+    after 0 -> ok
+    end.
 
 %% A group leader that passes output on and answers every read with the end of the input.
 without_input(User) ->

@@ -6,7 +6,8 @@
 %% <li>`info': prints the state of the line.</li>
 %% </ul>
 %%
-%% The end of the input ends the VM.
+%% The end of the input ends the VM. Input that is no text, such as noise on a line, ends this
+%% process, and the supervisor starts it again.
 -module(blinky_console).
 
 -export([start_link/0]).
@@ -25,8 +26,8 @@ read() ->
         Line when is_list(Line) ->
             io:put_chars([answer(lists:droplast(Line)), $\n]),
             read();
-        _ ->
-            init:stop()
+        eof -> init:stop();
+        {error, Reason} -> exit({input, Reason})
     end.
 
 answer("press") ->

@@ -139,7 +139,7 @@ gone(Socket, Reason, #state{index = Index, clients = Clients, deadlines = Deadli
         #{Socket := Client} ->
             ok = logout(Socket, Client, State),
             ok = presence_socket:close(Socket),
-            ok = presence_groups:released(Index),
+            _ = presence_groups:released(Index, self()),
             ok = presence_limits:leave(1),
             ok = presence_counts:ended(Reason),
             State#state{clients = maps:remove(Socket, Clients),
@@ -211,7 +211,7 @@ actions([{starttls, Bytes}], [], Socket, Module, _, {_, State}) ->
     case presence_socket:pause(Socket) =:= ok andalso presence_socket:send(Socket, Bytes) of
         ok ->
             #state{index = Index, clients = Clients, deadlines = Deadlines} = State,
-            ok = presence_groups:released(Index),
+            _ = presence_groups:released(Index, self()),
             ok = presence_tls:upgrade(Socket, Module),
             {stop, State#state{clients = maps:remove(Socket, Clients),
                                deadlines = maps:remove(Socket, Deadlines)}};

@@ -8,7 +8,7 @@
 -module(presence_groups).
 -behaviour(gen_server).
 
--export([start_link/0, give/3, post/3, taken/1, released/1, drain/1]).
+-export([start_link/0, give/3, post/3, taken/1, released/2, drain/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([index/0]).
@@ -37,15 +37,19 @@ give(Socket, Module, Options) ->
     Index = atomics:add_get(Serial, 1, 1) rem Groups,
     try
         Pid = group(Index),
-        _ = ets:update_counter(?TABLE, Index, {?CONNECTIONS, 1}),
-        case presence_socket:give(Socket, Pid) of
+        case add(1, Index, Pid) andalso presence_socket:give(Socket, Pid) of
             ok -> Pid ! {take, Socket, Module, Options}, ok;
             {error, _} ->
-                ok = released(Index),
-                ended(Socket)
+                case released(Index, Pid) of
+                    true -> ended(Socket);
+                    %% The group has ended, and its connections with it.
+                    false -> presence_socket:close(Socket)
+                end;
+            %% The group has just ended.
+            false -> ended(Socket)
         end
     catch
-        %% The group has just ended, or the server stops.
+        %% The server stops.
         error:badarg -> ended(Socket);
         exit:_ -> ended(Socket)
     end.
@@ -77,17 +81,21 @@ post(Index, Socket, News) ->
 
 %% @doc A group takes one of the messages that wait for it.
 -spec taken(index()) -> ok.
-taken(Index) -> subtract(Index, ?WAITING).
-
-%% @doc A connection of a group has ended, or has another owner.
--spec released(index()) -> ok.
-released(Index) -> subtract(Index, ?CONNECTIONS).
-
-subtract(Index, Field) ->
-    try ets:update_counter(?TABLE, Index, {Field, -1}) of
+taken(Index) ->
+    try ets:update_counter(?TABLE, Index, {?WAITING, -1}) of
         _ -> ok
     catch error:badarg -> ok
     end.
+
+%% @doc A connection of a group has ended, or has another owner. The answer is `false' if the group
+%% does not count it any more, because the group itself has ended. Another group may have its index.
+-spec released(index(), pid()) -> boolean().
+released(Index, Pid) -> add(-1, Index, Pid).
+
+add(Connections, Index, Pid) ->
+    Row = {Index, Pid, '$1', '$2'},
+    Sum = setelement(?CONNECTIONS, Row, {'+', '$2', Connections}),
+    1 =:= ets:select_replace(?TABLE, [{Row, [], [{Sum}]}]).
 
 %% @doc Tells all clients that the server stops, and waits until their connections have ended, at
 %% most for so many milliseconds.

@@ -130,7 +130,7 @@ flood(Socket, Line) ->
 %% The VM may end a group that takes too much memory. Its users are gone, and can come again.
 group_killed(_) ->
     Ann = lines("ann"),
-    [{_, Pid, _, 1}] = ets:tab2list(presence_groups),
+    [{Index, Pid, _, 1}] = ets:tab2list(presence_groups),
     Monitor = monitor(process, Pid),
     exit(Pid, kill),
     receive {'DOWN', Monitor, process, Pid, killed} -> ok end,
@@ -139,7 +139,10 @@ group_killed(_) ->
     Again = lines("ann"),
     ok = gen_tcp:send(Again, "to ann x\n"),
     ?assertEqual(<<"from ann x\n">>, line(Again)),
-    ?assertEqual(1, presence_limits:connections()).
+    ?assertEqual(1, presence_limits:connections()),
+    %% A connection that the old group has taken along does not count for the new one.
+    ?assertNot(presence_groups:released(Index, Pid)),
+    ?assertMatch([{Index, _, _, 1}], ets:tab2list(presence_groups)).
 
 login_timeout(_) ->
     Ann = connect(lines),

@@ -5,11 +5,12 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([stream/1, entities/1, refused/1, bounds/1, any_pieces/1, hostile/1, written/1, linear/1]).
+-export([stream/1, entities/1, refused/1, bounds/1, costs/1, any_pieces/1, hostile/1, written/1,
+         linear/1]).
 
 -define(LARGEST, 1000).
 
-all() -> [stream, entities, refused, bounds, any_pieces, hostile, written, linear].
+all() -> [stream, entities, refused, bounds, costs, any_pieces, hostile, written, linear].
 
 init_per_testcase(_, Config) -> Config.
 
@@ -70,6 +71,24 @@ bounds(_) ->
     %% Many stanzas may follow each other, and blanks between them.
     {ok, Events, _} = feed(binary:copy(<<"<a/> ">>, ?LARGEST), opened()),
     ?assertEqual(?LARGEST, length(Events)).
+
+%% Small elements and attributes take many times their bytes, so they cost more. An unfinished
+%% stanza takes a few times the bytes that a stanza may have, with any content.
+costs(_) ->
+    Attributes = list_to_binary([[" ", C, "=''"] || C <- lists:seq($a, $z)]),
+    [begin
+         Fed = (fun Feed(State, N) ->
+                        case presence_xml:feed(Piece, ?LARGEST, State) of
+                            {ok, [], Next} when N < ?LARGEST ->
+                                ?assert(8 * erts_debug:flat_size(Next) < 5 * ?LARGEST),
+                                Feed(Next, N + 1);
+                            Other -> Other
+                        end
+                end)(element(3, feed(<<"<a>">>, opened())), 0),
+         ?assertEqual({Piece, {error, policy_violation}}, {Piece, Fed})
+     end || Piece <- [<<"<b/>">>, <<"<b></b>">>, <<"x<b/>">>, <<"<![CDATA[]]>">>,
+                      <<"<b", Attributes/binary, "/>">>,
+                      <<"<b", Attributes/binary, "></b>">>]].
 
 %% The pieces in which bytes arrive make no difference.
 any_pieces(_) ->

@@ -115,8 +115,9 @@ tell(File, {running, Pid, Duration}) ->
     whittle_stop:in_order(fun() -> whittle_load:stop(Pid) end);
 tell(_, {sample, Second}) ->
     _ = put(?VIEW, whittle_load:viewed(Second, get(?VIEW))),
-    shown();
+    ok;
 tell(_, {second, Second, Result}) ->
+    ok = shown(),
     case whittle_progress:has_view() orelse (Second + 1) rem get(?LINES) > 0 of
         true -> ok;
         false -> whittle_progress:line(whittle_load:progress(Second, Result))

@@ -36,11 +36,16 @@ begin_recording(#{arguments := [Program | Arguments]}, Out) ->
     whittle_work:steps([fun(_) -> find(Program) end,
                          fun(Found) ->
                                  whittle_work:steps(
-                                   [fun(_) -> whittle_failure:replaces(Out, Found) end,
+                                   [fun(_) -> no_image(Found) end,
+                                    fun(_) -> whittle_failure:replaces(Out, Found) end,
                                     fun(_) -> check(Out) end,
                                     fun(_) -> make_directory() end,
                                     fun(Dir) -> hand_over(Dir, [Found | Arguments]) end])
                          end]).
+
+%% A shell runs a file of an unknown kind as a script.
+no_image(File) ->
+    whittle_failure:no_image(File, "trace", "a program for this machine: build it without --board").
 
 find(Program) ->
     %% The shell does not look on the PATH for a name with a slash in it.
@@ -50,7 +55,13 @@ find(Program) ->
            end,
     case os:find_executable(Path) of
         false ->
-            whittle_failure:work([Program, " is not an executable program: correct the command"]);
+            %% Images are not executable.
+            whittle_work:steps(
+              [fun(_) -> no_image(Program) end,
+               fun(_) ->
+                       whittle_failure:work([Program, " is not an executable program: correct the "
+                                             "command"])
+               end]);
         Found -> {ok, Found}
     end.
 

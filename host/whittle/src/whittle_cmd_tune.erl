@@ -72,6 +72,7 @@ run(#{explain := true, arguments := [], node := Name} = Values) ->
                         fun(_) -> explained(whittle_tune:explain_node(Name)) end]);
 run(#{explain := true, arguments := [Path]} = Values) ->
     whittle_work:steps([fun(_) -> without(for_search(), "--explain", Values) end,
+                        fun(_) -> no_image(Path) end,
                         fun(_) -> options(Values) end,
                         fun(Options) -> explained(whittle_tune:explain(Path, Options)) end]);
 run(#{explain := true}) ->
@@ -84,7 +85,8 @@ run(#{serial := _}) ->
 run(#{arguments := [Path]} = Values) ->
     Out = maps:get(out, Values, filename:basename(Path) ++ ".settings"),
     whittle_work:steps(
-      [fun(_) -> whittle_failure:replaces(Out, Path) end,
+      [fun(_) -> no_image(Path) end,
+       fun(_) -> whittle_failure:replaces(Out, Path) end,
        fun(_) -> options(Values) end,
        fun(Options) -> amount(ram, fun bytes/1, "a size such as 24M or 900K", Values, Options) end,
        fun(Options) -> amount(slowdown, fun percent/1, "a number such as 5%", Values, Options) end,
@@ -99,6 +101,11 @@ run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 
 %% Internal functions: options
+
+%% A shell runs a file of an unknown kind as a script.
+no_image(Path) ->
+    whittle_failure:no_image(Path, "tune", "a program for this machine: build it without --board, "
+                             "or look at it on its board with --explain --serial LINE").
 
 %% The options that only a search heeds, and those that only a run of the program heeds.
 for_search() -> [out, ram, slowdown, time, blocks, 'try', record].

@@ -20,13 +20,11 @@ command() ->
 %% @doc Shows the path to each function that the name matches.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Out, Text]}) ->
-    case whittle_board:kind(Out) of
-        other -> explained(Out, Text);
-        image ->
-            whittle_failure:usage([Out, " is an image, and `whittle why' needs an executable: "
-                                   "build it without --board"]);
-        cut -> whittle_failure:board({cut_image, Out})
-    end.
+    whittle_work:steps([fun(_) ->
+                                whittle_failure:no_image(Out, "why", "an executable: build it "
+                                                         "without --board")
+                        end,
+                        fun(_) -> explained(Out, Text) end]).
 
 %% Internal
 

@@ -2,6 +2,7 @@
 -module(whittle_failure).
 
 -export([usage/1, work/1, work/2, make/1, measure/1, tune/1, load/1, board/1, replaces/2]).
+-export([no_image/3, no_executable/3]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -50,6 +51,33 @@ board({Tag, _} = Reason)
 board({Tag, _} = Reason) ->
     {error, #{kind => work, code => Tag, text => whittle_board:format_error(Reason),
               details => whittle_board:details(Reason)}}.
+
+%% @doc Fails if a file is an image of a board, or begins as one. The text tells what a command
+%% needs instead.
+-spec no_image(file:filename(), Command :: string(), Needs :: unicode:chardata()) ->
+          ok | {error, whittle:failure()}.
+no_image(File, Command, Needs) ->
+    case whittle_board:kind(File) of
+        other -> ok;
+        image ->
+            usage([File, " is an image, and `whittle ", Command, "' needs ", Needs]);
+        cut -> board({cut_image, File})
+    end.
+
+%% @doc Fails if a file is an executable that `whittle build' made.
+-spec no_executable(file:filename(), Command :: string(), Needs :: unicode:chardata()) ->
+          ok | {error, whittle:failure()}.
+no_executable(File, Command, Needs) ->
+    case whittle_file:first(File, 4) of
+        {ok, <<127, "ELF">>} ->
+            case whittle_pack:read(File) of
+                {ok, _} ->
+                    usage([File, " is an executable of Whittle, and `whittle ", Command, "' needs ",
+                           Needs]);
+                {error, _} -> ok
+            end;
+        _ -> ok
+    end.
 
 %% @doc Fails if the output of a command would replace the program that the command runs.
 -spec replaces(file:filename(), file:filename()) -> ok | {error, whittle:failure()}.

@@ -11,7 +11,8 @@
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
          bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
-         interrupt_compiler/1, hangup/1, hangup_ignored/1, terminate/1, terminate_at_start/1,
+         interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
+         terminate/1, terminate_at_start/1,
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
@@ -31,8 +32,8 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
      broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, hangup, hangup_ignored, terminate, terminate_at_start, terminate_blocked,
-     full_disk, file_limit,
+     interrupt_compiler, hangup, hangup_ignored, hangup_unread,
+     terminate, terminate_at_start, terminate_blocked, full_disk, file_limit,
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
@@ -799,6 +800,21 @@ hangup_ignored(Config) ->
     "" = os:cmd(["kill -HUP ", Number, "; kill -TERM ", Number]),
     ?assertMatch({143, _}, to_end(Port)).
 
+%% The program that read both outputs has ended, so nobody reads that the command stopped.
+hangup_unread(Config) ->
+    Dir = ?config(dir, Config),
+    {Words, Env, Alive} = endless_compiler(Config),
+    Pid = filename:join(Dir, "pid"),
+    Line = made:file(filename:join(Dir, "line"),
+                     command(Config, Words, ["echo $$ > '", Pid, "'; exec env ", Env])),
+    Port = sh(Config, ["{ env --default-signal=HUP,PIPE sh '", Line, "' 2>&1; echo $? > code; }"
+                       " | true; cat code"]),
+    {ok, [_]} = compiling(Alive, Config),
+    {ok, Number} = file:read_file(Pid),
+    "" = os:cmd("kill -HUP " ++ string:trim(binary_to_list(Number))),
+    ?assertEqual({0, "129\n"}, to_end(Port)),
+    receive {Alive, {exit_status, 0}} -> ok end.
+
 %% Makes an application whose compilation does not end. The compiler holds a pipe open, and the port
 %% reads from it.
 endless_compiler(Config) ->
@@ -959,6 +975,9 @@ bad_files(Config) ->
                      "build it again"},
              {"longer", "longer: the executable is damaged (other bytes follow its last byte): "
                         "copy it again, or build it again"}]],
+    ?assertEqual({2, "", "whittle: hello is an executable of Whittle, and `whittle build' needs an "
+                  "application, a release or an escript: name the input of that build\n"},
+                 whittle(Config, ["build", "hello", "-o", "again"])),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
             [{"/bin/sh", "/bin/sh: it contains no packed application: name a file that "
@@ -1098,13 +1117,34 @@ run_options(Config) ->
             [{["run", "cut.img"], 1, Cut}, {["run", "--memory", "24M", "cut.img"], 1, Cut},
              {["run", "--no-reboot", "--memory=24M", "cut.img", "--serial", "pty"], 1, Cut},
              {["size", "cut.img"], 1, Cut}, {["why", "cut.img", "lists"], 1, Cut},
+             {["tune", "cut.img"], 1, Cut}, {["tune", "--explain", "cut.img"], 1, Cut},
+             {["trace", "--", "./cut.img"], 1, "./" ++ Cut},
              {["run", "--memory", "24", "cut.img"], 2,
               "--memory cannot be `24'; write megabytes as 24M"},
              {["run", "--memory", "24M", "cut.img", "--memory", "32M"], 2,
               "--memory is given twice: give it once; see `whittle help run'"},
              {["run", "--memory", "24M", "hello"], 2,
               "--memory is for an image of a board, and hello is an executable: remove it; or write"
-              " it after hello if it is for the program"}]].
+              " it after hello if it is for the program"}]],
+    %% A shell would run the bytes of an image as a script.
+    Image = filename:join(?config(dir, Config), "whole.img"),
+    ok = file:write_file(Image, ["touch touched\n#", lists:duplicate(200, $x),
+                                 "\nWhittle image 1\n"]),
+    Refused = fun() ->
+                      [begin
+                           {Code, "", Line} = whittle(Config, Words),
+                           ?assertMatch({Words, 2, _, {match, _}},
+                                        {Words, Code, Line,
+                                         re:run(Line, "^whittle: .*whole.img is an image, and "
+                                                "`whittle [bt]")})
+                       end || Words <- [["build", "whole.img"], ["tune", "./whole.img"],
+                                        ["tune", "--explain", "./whole.img"],
+                                        ["trace", "--", "./whole.img"]]]
+              end,
+    Refused(),
+    ok = file:change_mode(Image, 8#755),
+    Refused(),
+    ?assertNot(filelib:is_file(filename:join(?config(dir, Config), "touched"))).
 
 %% Makes a cache with an entry of each kind. For one entry the test holds the lock, as a build
 %% does.

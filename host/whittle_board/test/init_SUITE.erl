@@ -6,12 +6,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([ends/1, crashes/1, environment/1, orphans/1, no_program/1, restarts/1]).
+-export([ends/1, crashes/1, unknown_policy/1, environment/1, orphans/1, no_program/1, restarts/1]).
 
 -define(REBOOTED, 128 + 1).
 -define(OFF, 128 + 2).
 
-all() -> [ends, crashes, environment, orphans, no_program, restarts].
+all() -> [ends, crashes, unknown_policy, environment, orphans, no_program, restarts].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "init"),
@@ -43,6 +43,19 @@ crashes(Config) ->
     contains(<<"init: the program ended with exit code 3\ninit: next: reboot\n">>, Code),
     {?OFF, Signal} = run("kill(getpid(), 11); return 0;", "WHITTLE_CRASH=poweroff", Config),
     contains(<<"init: the program was killed by signal 11\ninit: next: poweroff\n">>, Signal).
+
+%% A wrong word on the kernel's command line does not turn the board off.
+unknown_policy(Config) ->
+    {?REBOOTED, Crash} = run("return 3;", "WHITTLE_CRASH=poweroff", ["WHITTLE_CRASH=explode"],
+                             Config),
+    contains(<<"init: WHITTLE_CRASH must be poweroff, reboot, restart or halt, and not explode\n"
+               "init: WHITTLE_CRASH is now reboot\n">>, Crash),
+    {?OFF, End} = run("return 0;", "WHITTLE_END=reboot", ["WHITTLE_END=rebootx"], Config),
+    contains(<<"and not rebootx\ninit: WHITTLE_END is now poweroff\n">>, End),
+    {?REBOOTED, Empty} = run("return 3;", "", ["WHITTLE_CRASH="], Config),
+    contains(<<"init: WHITTLE_CRASH is now reboot\n">>, Empty),
+    {?REBOOTED, Known} = run("return 3;", "WHITTLE_CRASH=reboot", Config),
+    ?assertEqual(nomatch, binary:match(Known, <<"must be">>)).
 
 %% Lines of the file are variables. Those of the kernel's command line have precedence; other lines
 %% are ignored.

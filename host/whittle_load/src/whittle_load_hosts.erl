@@ -13,7 +13,7 @@
 
 -type error() :: {host_name, string()}
                | {no_ssh, Program :: string()}
-               | {host, {Host :: string(), Why :: {ssh, unicode:chardata()} | timeout
+               | {host, {Host :: string(), Why :: {ssh, unicode:chardata()} | timeout | slow_copy
                                 | {machine, string()}}}.
 
 -record(host, {name :: string(),
@@ -26,6 +26,8 @@
 -define(CONNECT_S, 15).
 -define(PATIENCE_MS, 60_000).
 -define(END_MS, 10_000).
+%% The longest time for the copy of an agent. At 16 kB per second an agent of 4 MB needs 250 s.
+-define(COPY_MS, 300_000).
 %% The longest line of the keeper's output
 -define(LINE_BYTES, 1000).
 %% The most lines that a host may print before the keeper's own
@@ -165,14 +167,15 @@ copied(Ssh, File, Agent, #host{name = Name} = Host) ->
     Words = [Ssh | arguments(Name, "cat >" ++ Path ++ " && chmod 700 " ++ Path)],
     Line = unicode:characters_to_list(lists:join($\s, [whittle_program:quoted(Word)
                                                        || Word <- Words])),
-    case traps(fun() -> whittle_program:filter(Line, Bytes, ?PRINTED) end) of
+    case traps(fun() -> whittle_program:filter(Line, Bytes, ?PRINTED, ?COPY_MS) end) of
         {ok, _} -> {ok, Host};
+        {error, timeout} -> {error, {host, {Name, slow_copy}}};
         {error, {_, Text}} ->
             {error, {host, {Name, {ssh, said(lists:reverse(string:lexemes(
                                                              binary_to_list(Text), "\n")))}}}}
     end.
 
-%% {@link whittle_program:filter/3} needs a process that traps exits.
+%% {@link whittle_program:filter/4} needs a process that traps exits.
 traps(Fun) ->
     Before = process_flag(trap_exit, true),
     try Fun() after process_flag(trap_exit, Before) end.
@@ -219,6 +222,9 @@ format_error({host, {Name, {ssh, Text}}}) ->
 format_error({host, {Name, timeout}}) ->
     [Name, io_lib:format(": ssh gave no answer within ~b s: try `ssh ", [?PATIENCE_MS div 1000]),
      Name, "'"];
+format_error({host, {Name, slow_copy}}) ->
+    [Name, io_lib:format(": the copy of the agent did not end within ~b s: try `ssh ",
+                         [?COPY_MS div 1000]), Name, "', or use a faster line"];
 format_error({host, {Name, {machine, Machine}}}) ->
     [Name, ": Whittle builds no agent for `", Machine, "'; `whittle targets' lists the targets"].
 

@@ -16,11 +16,14 @@
           tell := fun((event()) -> term()),
           %% Called once a second. A reason that is not `ok' stops the run.
           keep => fun((whittle_load_second:second()) -> ok | {stop, Reason :: term()}),
+          %% The milliseconds in which some agent has to send its last sample. Default: 30,000
+          patience => non_neg_integer(),
           %% Reads the CPU time and the memory of the server.
           server => fun(() -> none | whittle_load_second:server())}.
 
-%% `sample' and `second' come once a second. `running' comes when the users begin to start; from
-%% then on stop/1 stops the run.
+%% `sample' comes once a second, and `second' behind it, unless so many samples wait that the result
+%% is not the newest one. `running' comes when the users begin to start; from then on stop/1 stops
+%% the run.
 -type event() :: {running, pid(), Duration :: non_neg_integer()}
                | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}
@@ -41,8 +44,13 @@
 
 %% The milliseconds between the order to start and the start: all agents must have the order.
 -define(LEAD, 200).
-%% The longest time for an agent to say hello, to read a plan, and to send its last sample.
+%% The longest time for an agent to say hello, to read a plan, and to send its last sample after
+%% that of another agent
 -define(PATIENCE, 30_000).
+%% All last samples have to come in so many of these times.
+-define(LAST_PATIENCES, 4).
+%% If more messages wait, the coordinator is behind its agents. 50 agents send so many in 2 s.
+-define(BEHIND, 100).
 
 %% The longest message of an agent
 -define(MOST_BYTES, 16_000_000).
@@ -145,7 +153,9 @@ started(Agents, #{phases := Phases}, #{tell := Tell} = Options) ->
     Run = watch(#run{agents = Agents, options = Options, result = whittle_load_result:new(),
                      start = Start, end_at = Start + Duration div 1_000_000}),
     [say(stop, Port) || Port <- maps:keys(Run#run.agents)],
-    Last = stopped(Run, erlang:monotonic_time(millisecond) + ?PATIENCE),
+    Now = erlang:monotonic_time(millisecond),
+    Patience = maps:get(patience, Options, ?PATIENCE),
+    Last = stopped(Run, Patience, Now + Patience, Now + ?LAST_PATIENCES * Patience),
     #run{result = Result, lost = Lost, stopped = Stopped} = flushed(Last),
     #{result => Result, lost => lists:sort(Lost), duration => Duration, stopped => Stopped}.
 
@@ -168,17 +178,37 @@ ended_by(Why, #run{start = Start, stopped = none} = Run) ->
     Run#run{stopped = {Why, After * 1_000_000}};
 ended_by(_, Run) -> Run.
 
-stopped(#run{agents = Agents} = Run, _) when map_size(Agents) =:= 0 -> Run;
-stopped(#run{agents = Agents} = Run, Until) ->
-    case Until - erlang:monotonic_time(millisecond) of
+%% On a machine that is too busy the agents answer one after the other, and each end leaves more of
+%% the processors to the others. So each last sample prolongs the wait for the next.
+stopped(#run{agents = Agents} = Run, _, _, _) when map_size(Agents) =:= 0 -> Run;
+stopped(#run{agents = Agents} = Run, Patience, Until, Latest) ->
+    Now = erlang:monotonic_time(millisecond),
+    case min(Until, Latest) - Now of
         Left when Left > 0 ->
             receive
                 {Port, Message} when is_map_key(Port, Agents) ->
-                    stopped(heard(Port, Message, Run), Until)
+                    case heard(Port, Message, Run) of
+                        #run{agents = Agents} = Next -> stopped(Next, Patience, Until, Latest);
+                        Next -> stopped(Next, Patience, Now + Patience, Latest)
+                    end
             after Left -> silent(Run)
             end;
-        _ -> silent(Run)
+        _ -> silent(arrived(waiting(), Run))
     end.
+
+%% Samples that have arrived count, also if this process was too slow for them. Those that arrive
+%% meanwhile do not, because an agent may send without an end.
+arrived(Waiting, #run{agents = Agents} = Run) when Waiting > 0 ->
+    receive
+        {Port, Message} when is_map_key(Port, Agents) ->
+            arrived(Waiting - 1, heard(Port, Message, Run))
+    after 0 -> Run
+    end;
+arrived(_, Run) -> Run.
+
+waiting() ->
+    {message_queue_len, Waiting} = process_info(self(), message_queue_len),
+    Waiting.
 
 %% The agents that have not answered in time
 silent(#run{agents = Agents, options = #{tell := Tell}} = Run) ->
@@ -236,7 +266,13 @@ flushed(#run{second = Second, result = Result, options = #{tell := Tell} = Optio
     case whittle_load_second:is_empty(Second) of
         true -> Run;
         false ->
-            Read = maps:get(server, Options, fun() -> none end),
+            %% A coordinator that is behind must not fall back further: the CPU time of the server
+            %% would count for a wrong second, and nobody could see each view.
+            IsBehind = waiting() > ?BEHIND,
+            Read = case Options of
+                       #{server := Server} when not IsBehind -> Server;
+                       #{} -> fun() -> none end
+                   end,
             Keep = maps:get(keep, Options, fun(_) -> ok end),
             Whole = whittle_load_second:server(Read(), Second),
             Next = Run#run{result = whittle_load_result:second(Whole, Result), heard = [],
@@ -244,7 +280,7 @@ flushed(#run{second = Second, result = Result, options = #{tell := Tell} = Optio
             #{second := At} = Whole,
             Kept = Keep(Whole),
             _ = Tell({sample, Whole}),
-            _ = Tell({second, At, Next#run.result}),
+            _ = [Tell({second, At, Next#run.result}) || not IsBehind],
             case Kept of
                 ok -> Next;
                 {stop, Why} -> ended_by({kept, Why}, Next)

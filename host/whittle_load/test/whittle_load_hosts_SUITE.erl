@@ -128,6 +128,9 @@ no_ssh(Config) ->
     ?assertEqual("the program " ++ Missing ++ " of the variable WHITTLE_SSH is not there, or not "
                  "executable: correct or unset the variable",
                  lists:flatten(whittle_load:format_error(Reason))),
+    ?assertEqual("h: the copy of the agent did not end within 300 s: try `ssh h', or use a faster "
+                 "line",
+                 lists:flatten(whittle_load:format_error({host, {"h", slow_copy}}))),
     ?assertMatch("there is no program `ssh' on the PATH: " ++ _,
                  lists:flatten(whittle_load:format_error({no_ssh, "ssh"}))).
 

@@ -7,8 +7,8 @@
 -export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
-         only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_server_counts/1,
-         slow_server_in_paced_loop/1]).
+         only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
+         last_samples/1, unread/1, slow_server_counts/1, slow_server_in_paced_loop/1]).
 
 -define(MS, 1_000_000).
 
@@ -18,7 +18,7 @@ all() ->
     [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
      hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
      seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
-     slow_server_counts, slow_server_in_paced_loop].
+     slow_coordinator, last_samples, unread, slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -356,15 +356,11 @@ other_version(Config) ->
 %% An agent of another machine sends a sample that is none, and would never stop.
 hostile_agent(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "hostile"),
-    Frame = fun(Term) ->
-                    Bytes = term_to_binary(Term),
-                    <<(byte_size(Bytes)):32, Bytes/binary>>
-            end,
     Self = self(),
     [begin
-         ok = file:write_file(File, [Frame({hello, #{protocol => whittle_load_agent:protocol()}}),
-                                     Frame(ready)]),
-         ok = file:write_file(File ++ ".more", Frame(Bad)),
+         ok = file:write_file(File, [frame({hello, #{protocol => whittle_load_agent:protocol()}}),
+                                     frame(ready)]),
+         ok = file:write_file(File ++ ".more", frame(Bad)),
          {ok, #{lost := Lost}} =
              whittle_load_run:run(scenario(1, "[{burst, 1}, {soak, \"90 s\"}]", "constant",
                                            "[{a, 1, [stay]}]", ""),
@@ -375,6 +371,96 @@ hostile_agent(Config) ->
          ?assertEqual({Bad, [1]}, {Bad, Lost}),
          receive {agent_garbage, 1} -> ok end
      end || Bad <- [{sample, foo}, {stopped, #{}}, {}, other, {sample, #{second => 1 bsl 60}}]].
+
+%% A coordinator that is behind keeps each second. It reads the CPU time of the server, and shows
+%% the result, only when it has caught up.
+slow_coordinator(Config) ->
+    Seconds = 150,
+    Command = sends([{sample, sample(N)} || N <- lists:seq(0, Seconds - 2)]
+                    ++ [{stopped, sample(Seconds - 1)}], Config),
+    Tell = fun({running, _, _}) -> behind(Seconds);
+              (Event) -> told(element(1, Event))
+           end,
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(scenario(1, "[{soak, \"90 s\"}]", "constant", "[{a, 1, [stay]}]", ""),
+                             #{agents => 1, commands => [Command], tell => Tell,
+                               server => fun() -> told(server), none end}),
+    ?assertEqual(Seconds, whittle_load_result:event(started, Result)),
+    ?assertEqual([Seconds, 101, 101], [get({told, Event}) || Event <- [sample, second, server]]).
+
+%% Each event comes in the process of the test.
+told(Event) ->
+    put({told, Event}, 1 + case get({told, Event}) of undefined -> 0; Before -> Before end).
+
+%% A last sample that has arrived counts, also if its time is over. An agent without one is named.
+last_samples(Config) ->
+    [{ok, #{lost := Lost, result := Result}}, Silent] =
+        [begin
+             Self = self(),
+             Tell = fun({running, Pid, _}) ->
+                            whittle_load_run:stop(Pid),
+                            behind(1);
+                       ({agent_silent, _} = Event) -> Self ! Event;
+                       (_) -> ok
+                    end,
+             whittle_load_run:run(scenario(1, "[{soak, \"90 s\"}]", "constant",
+                                           "[{a, 1, [stay]}]", ""),
+                                  #{agents => 1, commands => [sends([Message], Config)],
+                                    tell => Tell, patience => 0})
+         end || Message <- [{stopped, sample(0)}, {sample, sample(0)}]],
+    ?assertEqual({[], 1}, {Lost, whittle_load_result:event(started, Result)}),
+    ?assertMatch({ok, #{lost := [1]}}, Silent),
+    ?assertEqual({agent_silent, 1}, receive Event -> Event end).
+
+%% Waits until so many messages of agents wait, behind all others.
+behind(Count) ->
+    Messages = [receive {Port, {data, _}} = Message when is_port(Port) -> Message end
+                || _ <- lists:seq(1, Count)],
+    [self() ! Message || Message <- Messages].
+
+%% A command that sends messages as an agent does.
+sends(Messages, Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "sends"),
+    ok = file:write_file(File, [frame(Message)
+                                || Message <- [{hello, #{protocol =>
+                                                             whittle_load_agent:protocol()}},
+                                               ready | Messages]]),
+    {"/bin/sh", ["-c", "cat \"$0\"; exec cat >/dev/null", File], []}.
+
+frame(Term) ->
+    Bytes = term_to_binary(Term),
+    <<(byte_size(Bytes)):32, Bytes/binary>>.
+
+%% One user starts in each second.
+sample(Second) ->
+    #{second => Second, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
+      counts => #{events => #{started => 1}, errors => #{}, latencies => #{}, late => none}}.
+
+%% The server never reads, so bytes of the users wait in the agent. It ends all the same.
+unread(Config) ->
+    Fifo = filename:join(proplists:get_value(priv_dir, Config), "ended"),
+    made:tool("mkfifo", [Fifo], filename:dirname(Fifo)),
+    Watch = open_port({spawn_executable, os:find_executable("cat")},
+                      [{args, [Fifo]}, {line, 100}, exit_status]),
+    {Erl, Arguments, Environment} = command(),
+    Tell = fun({second, _, Now}) ->
+                   Sent = whittle_load_result:event(sent, Now),
+                   case put(sent, Sent) of
+                       Sent when Sent > 0 -> whittle_load_run:stop(self());
+                       _ -> ok
+                   end;
+              (_) -> ok
+           end,
+    {ok, #{lost := []}} =
+        whittle_load_run:run(scenario(server(fun(_) -> receive never -> ok end end),
+                                      "[{burst, 5}, {soak, \"90 s\"}]", "constant",
+                                      ["[{a, 1, [{connect, \"600 s\"}, {repeat, 100000, [{send, \"",
+                                       lists:duplicate(10_000, $x), "\"}]}]}]"], ""),
+                             #{agents => 1, tell => Tell,
+                               commands => [{"/bin/sh",
+                                             ["-c", "f=$1; shift; \"$@\"; echo $? >\"$f\"", "sh",
+                                              Fifo, Erl | Arguments], Environment}]}),
+    receive {Watch, {data, {eol, Status}}} -> ?assertEqual("0", Status) end.
 
 %% The server serves nobody for half a second, in which half of the users come. A generator that
 %% waits for an answer before it asks again would see one slow answer.

@@ -20,7 +20,7 @@ checked(Map) ->
                     {programs, required, fun programs/2}, {factors, [], fun factors/2},
                     {crossed, none, fun names_or_none/2},
                     {baseline, #{}, fun plain_map/2}, {responses, required, fun responses/2},
-                    {blocks, 5, positive()}, {warmup, 0, from(0)},
+                    {blocks, 6, positive()}, {warmup, 0, from(0)},
                     {seed, 1, fun whole/2}, {duration, 10, positive()},
                     {references, [], fun references/2}]),
     Baseline = full_baseline(Study),
@@ -121,6 +121,9 @@ programs(Programs, _) ->
                     case {[input, command, otp_source] -- maps:keys(Checked), Checked} of
                         {[_, _], #{library := _}} when not is_map_key(input, Checked) ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
+                        {_, #{library := _, wrapper := _}} ->
+                            wrong("program ~tp has a library, which never runs, so its wrapper has "
+                                  "no effect: remove one of the two", [Name]);
                         {[_, _], _} -> Checked;
                         _ -> wrong("program ~tp needs either an input, a command or an otp_source",
                                    [Name])

@@ -40,7 +40,7 @@ run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
     steps([fun(_) -> whittle_measure_samples:check(Dir, maps:get(resume, Options, false),
-                                                   digest(Study)) end,
+                                                   Study) end,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
@@ -138,23 +138,12 @@ log(Study, Prepared, #{dir := Dir} = Options) ->
             end
     end.
 
-%% The inputs are the study itself and the digest of each program.
 facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
     #{study => unicode:characters_to_binary(Name), title => unicode:characters_to_binary(Title),
       term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
       seed => Seed, machine => whittle_measure_machine:facts(),
       otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
-      inputs => maps:from_list(
-                  [{<<"the study">>, digest(Study)}
-                   | [{unicode:characters_to_binary(filename:basename(File)),
-                       case Each of
-                           #{sha256 := Sum} when is_binary(Sum) -> Sum;
-                           _ -> hash(unicode:characters_to_binary(File))
-                       end} || #{program := File} = Each <- maps:values(Prepared)]])}.
-
-digest(Study) -> hash(term_to_binary(maps:without([base, file], Study), [deterministic])).
-
-hash(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+      inputs => whittle_measure_inputs:digests(Study, Prepared)}.
 
 %% Measures what no sample has yet: first the builds, then the runs.
 measure(Cells, Before, Study, Prepared, Context) ->
@@ -204,10 +193,11 @@ all([#{cell := Cell} = Run | Rest], Index, Count, Start, Study, Prepared,
     #{log := Log, tell := Tell} = Context) ->
     Tell({run, Index, Count, whittle_measure_study:key(Cell),
           {left, left(Index, Count, Start, Study)}}),
-    Sample = sample(Run, Study, Prepared, Context),
-    case whittle_measure_samples:append(Log, Sample) of
-        ok -> all(Rest, Index + 1, Count, Start, Study, Prepared, Context);
-        {error, _} = Error -> Error
+    Kept = steps([fun(_) -> sample(Run, Study, Prepared, Context) end,
+                  fun(Sample) -> whittle_measure_samples:append(Log, Sample) end]),
+    case Kept of
+        {error, _} = Error -> Error;
+        _ -> all(Rest, Index + 1, Count, Start, Study, Prepared, Context)
     end.
 
 %% Estimates with the mean of the runs so far, or at first with the duration in the study.
@@ -222,7 +212,7 @@ key(Cell) ->
                     || {Name, Level} <- maps:to_list(whittle_measure_study:key(Cell))]).
 
 sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
-       #{tell := Tell} = Context) ->
+       #{dir := Dir, tell := Tell} = Context) ->
     Pace = whittle_measure_machine:pace(),
     Before = whittle_measure_machine:look(),
     Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study,
@@ -233,13 +223,18 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
     case Outcome of
         {ok, Seen} ->
             Taken = taken(Cell, Seen, Study, Context),
-            maps:merge(Common, (account(Seen))#{curve => curve(Seen),
-                                                values => maps:get(values, Taken),
-                                                failed => maps:get(failed, Taken)});
+            {ok, maps:merge(Common, (account(Seen))#{curve => curve(Seen),
+                                                     values => maps:get(values, Taken),
+                                                     failed => maps:get(failed, Taken)})};
         {error, Reason} ->
             Line = unicode:characters_to_binary(whittle_measure_observe:format_error(Reason)),
             Tell({failed, whittle_measure_study:key(Cell), Line}),
-            Common#{values => #{}, failed => #{run => Line}, curve => []}
+            Failed = Common#{values => #{}, failed => #{run => Line}, curve => []},
+            case whittle_measure_samples:keep_log(Dir, {Block, Position},
+                                                  whittle_measure_observe:output(Reason)) of
+                {ok, Named} -> {ok, maps:merge(Failed, Named)};
+                {error, _} = Error -> Error
+            end
     end.
 
 curve(Seen) ->

@@ -6,13 +6,13 @@
 -module(whittle_measure_statistics).
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
--export([interval/3, interval_of_difference/3, ratio_of_logs/2]).
+-export([interval/3, median_interval/1, confidence/1, interval_of_difference/3, ratio_of_logs/2]).
 -export([t_test/1, welch_test/2, t_quantile/2, detectable/2, holm/1]).
 -export([slope/1]).
 
 -export_type([interval/0, test/0, slope/0]).
 
-%% The ends of an interval with a confidence of 95 %.
+%% The ends of an interval with a confidence of 95 %, or with less for a few values: confidence/1.
 -type interval() :: {float(), float()}.
 
 %% A t test of the hypothesis that the mean is 0.
@@ -75,6 +75,33 @@ interval(Statistic, Values, Seed) ->
     {Resampled, _} = lists:mapfoldl(fun(_, State) -> resample(Statistic, Tuple, State) end,
                                     rand:seed_s(exsss, Seed), lists:seq(1, ?RESAMPLES)),
     ends(Resampled).
+
+%% @doc Returns the interval of the median. It is the bootstrap interval, and at least as wide as
+%% that of the sign test (Conover, "Practical Nonparametric Statistics", 1999, chapter 3.2): the
+%% interval between two of the sorted values that contains the median of any continuous distribution
+%% with 95 %. The bootstrap interval alone contains it with 88 % for seven values. No two of fewer
+%% than six values have 95 %: their interval is their range, with {@link confidence/1}.
+-spec median_interval([number(), ...]) -> interval().
+median_interval(Values) ->
+    {Low, High} = interval(fun median/1, Values, 1),
+    Count = length(Values),
+    Rank = max(1, rank(Count)),
+    Sorted = lists:sort(Values),
+    {min(Low, float(lists:nth(Rank, Sorted))),
+     max(High, float(lists:nth(Count + 1 - Rank, Sorted)))}.
+
+%% @doc Returns the confidence of the interval of a median of some values: 0.95, or less below six
+%% values. The range misses the median if all values are on one side of it.
+-spec confidence(pos_integer()) -> float().
+confidence(Count) -> min(?CONFIDENCE, 1 - math:pow(2, 1 - Count)).
+
+%% The largest rank R for which the values with the ranks R and Count + 1 - R are far enough apart.
+%% It is 0 if there is none. The number of values below the median has a binomial distribution.
+rank(Count) -> rank(0, Count, math:pow(2, -Count), (1 - ?CONFIDENCE) / 2).
+
+rank(Below, _, Part, Tail) when Part > Tail -> Below;
+rank(Below, Count, Part, Tail) ->
+    rank(Below + 1, Count, Part * (Count - Below) / (Below + 1), Tail - Part).
 
 ends(Resampled) ->
     Sorted = list_to_tuple(lists:sort(Resampled)),

@@ -7,7 +7,8 @@
 
 -import(whittle_work, [steps/1]).
 
--export([builds/1, build/1, check/2, records/1, prepare/5, subject/2, variables/2]).
+-export([builds/1, build/1, check/2, records/1, prepare/5, name/1, subject/2,
+         variables/2]).
 
 -export_type([build/0, prepared/0, shared/0, reason/0]).
 
@@ -32,7 +33,7 @@
                 | {bad_request, atom(), map()}
                 | {recording, atom(), unicode:chardata()}
                 | whittle_measure_source:error()
-                | {stock, string(), unicode:chardata()}.
+                | whittle_measure_stock:error().
 
 %% @doc Lists the different builds of cells. Libraries with the same files follow each other,
 %% because prepare/5 shares the files.
@@ -180,8 +181,8 @@ prepare(#{program := #{input := Input} = Program, runner := stock, request := Re
         Base, Dir, Tell) ->
     steps([fun(_) -> system(placed(maps:with([otp, libs, add], Request), Input, Base), Tell) end,
            fun(#{system := System, otp := #{root := Root}}) ->
-                   stock(System, Root, filename:join(Dir, name(Build)),
-                         maps:get(arguments, Program))
+                   whittle_measure_stock:prepare(System, Root, filename:join(Dir, name(Build)),
+                                                 maps:get(arguments, Program))
            end]).
 
 recorded(#{recording := File}, #{shake := Shake} = Request) ->
@@ -195,7 +196,9 @@ in_base(Name, Base) ->
         false -> Name
     end.
 
-%% The study's directory may have another path when the study goes on.
+%% @doc Returns the name of a build's output: the program's name and a digest of the build. The
+%% study's directory may have another path when the study goes on.
+-spec name(build()) -> string().
 name(#{program := #{name := Name} = Program} = Build) ->
     Own = case Program of
               #{otp_source := _} -> maps:remove(input, Program);
@@ -211,49 +214,6 @@ system(Request, Tell) ->
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, {make, Reason}}
     end.
-
-%% Makes a boot script with the stock OTP's systools for the program's applications, in the order
-%% in which Whittle starts them.
-stock(System, Root, Rel, Arguments) ->
-    Erl = filename:join(Root, "bin/erl"),
-    Own = [ebin(App, Rel) || #{origin := #{kind := input}} = App <- whittle_system:apps(System)],
-    Names = [Name || #{name := Name, origin := #{kind := Kind}} <- whittle_system:apps(System),
-                     Kind =/= device],
-    Expression =
-        io_lib:format(
-          "Vsn = fun(N) -> _ = application:load(N), {ok, V} = application:get_key(N, vsn), {N, V} "
-          "end, ok = file:write_file(~tp, io_lib:format(\"~~tp.~~n\", [{release, {\"~ts\", \"1\"}, "
-          "{erts, erlang:system_info(version)}, [Vsn(N) || N <- ~tp]}])), "
-          "{ok, _, _} = systools:make_script(~tp, [{path, ~tp}, {outdir, ~tp}, silent, "
-          "no_warn_sasl, local]), halt().",
-          [Rel ++ ".rel", filename:basename(Rel), lists:usort([kernel, stdlib | Names]), Rel, Own,
-           filename:dirname(Rel)]),
-    case whittle_program:run(Erl, lists:append([["-pa", Dir] || Dir <- Own])
-                                 ++ ["-noshell", "-eval", lists:flatten(Expression)], #{}) of
-        {0, _} -> {ok, #{program => Erl,
-                         arguments => ["-noshell", "-boot", Rel] ++ after_extra(Arguments)}};
-        {_, Output} -> {error, {stock, filename:basename(Rel), string:trim(Output)}}
-    end.
-
-%% Whittle compiles a plain source directory in a temporary one, which is gone. The stock OTP gets
-%% copies of such modules.
-ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules}, Rel) ->
-    Compiled = filename:absname(filename:join(Path, "ebin")),
-    App = atom_to_list(Name) ++ ".app",
-    case filelib:is_file(filename:join(Compiled, App)) of
-        true -> Compiled;
-        false ->
-            Copy = filename:absname(filename:join([Rel ++ ".lib", atom_to_list(Name), "ebin"])),
-            ok = filelib:ensure_path(Copy),
-            ok = file:write_file(filename:join(Copy, App),
-                                 unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec]))),
-            [ok = file:write_file(filename:join(Copy, atom_to_list(Module) ++ ".beam"), Bytes)
-             || {Module, Bytes} <- maps:to_list(Modules)],
-            Copy
-    end.
-
-after_extra([]) -> [];
-after_extra(Arguments) -> ["-extra" | Arguments].
 
 %% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS', behind
 %% the program's own. If the command has an `-extra', they are in `ERL_AFLAGS', because flags behind

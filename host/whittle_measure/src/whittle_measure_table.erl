@@ -2,8 +2,8 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, titles/1, json/2, value/2, interval/2, comparison/1, verdict/1, levels/1,
-         varied/1, unit/1]).
+-export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2, interval/2]).
+-export([comparison/1, verdict/1, levels/1, varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -15,7 +15,8 @@ rows(#{response := Response, rows := Rows, effects := Effects} = Result, All) ->
     Name = [atom_to_list(maps:get(name, Response)), ", ", unit(Unit)],
     Head = case whittle_measure_response:is_exact(Response) of
                true -> [Name, "exact", "against the baseline", "verdict"];
-               false -> [Name, "median", "95 % interval", "against the baseline", "verdict"]
+               false -> [Name, "median", interval_head(counts(Result)), "against the baseline",
+                         "verdict"]
            end,
     Empty = lists:duplicate(length(Head) - 3, ""),
     [Head ++ Beside("reference")
@@ -24,17 +25,53 @@ rows(#{response := Response, rows := Rows, effects := Effects} = Result, All) ->
         ++ [[effect(Of) | Empty] ++ [comparison(Effect), verdict(Effect)] ++ Beside("")
             || #{changed := Of, effect := Effect} <- Effects].
 
-%% @doc Returns the lines below that table: the sources of the references, and references that stand
-%% in no row.
+%% The numbers of values behind the intervals of a result.
+counts(#{rows := Rows, effects := Effects}) ->
+    [N || #{n := N} <- Rows ++ [Ratio || #{ratio := #{} = Ratio} <- Rows]
+              ++ [Effect || #{effect := Effect} <- Effects]].
+
+%% @doc Writes the head of a column of intervals with the confidence of the fewest values: `75 %
+%% interval'. One value has no interval.
+-spec interval_head([non_neg_integer()]) -> unicode:chardata().
+interval_head(Counts) ->
+    case [Count || Count <- Counts, Count > 1] of
+        [] -> "interval";
+        Above -> [confidence(lists:min(Above)), " interval"]
+    end.
+
+%% 93.75 % becomes 93 %: the number promises no more than there is.
+confidence(Count) ->
+    [integer_to_list(trunc(100 * whittle_measure_statistics:confidence(Count))), " %"].
+
+%% @doc Writes the noise of the machine as a part of a sentence.
+-spec noise(whittle_measure_analysis:noise()) -> unicode:chardata().
+noise(#{pace := Pace, others := Others, steal := Steal, memory := Memory}) ->
+    io_lib:format("a fixed piece of work varied by ~.1f % between its quartiles, other programs "
+                  "used ~.1f % of the CPU time, the hypervisor took ~.1f %, and tasks waited for "
+                  "memory in ~.1f % of the time",
+                  [100 * Part || Part <- [Pace - 1, Others, Steal, Memory]]).
+
+%% @doc Returns the lines below that table: the confidence of intervals of few runs, the sources of
+%% the references, and references that stand in no row.
 -spec notes(map(), [whittle_measure_study:cited()]) -> [unicode:chardata()].
 notes(Result, All) ->
     References = references(Result, All),
-    [["reference: ", Source] || Source <- unique([Source || #{source := Source, levels := _}
+    few(Result)
+        ++ [["reference: ", Source] || Source <- unique([Source || #{source := Source, levels := _}
                                                                 <- References])]
         ++ [["reference: ", lists:join("; ", [number(Value) || Value <- Values]), $\s, Unit, ": ",
              Source] || #{source := Source, values := Values, unit := Unit} = Reference
                             <- References, not is_map_key(levels, Reference)]
         ++ unique([Note || #{note := Note} <- References]).
+
+few(#{response := Response} = Result) ->
+    case whittle_measure_response:is_exact(Response) of
+        true -> [];
+        false ->
+            [io_lib:format("the interval of ~b runs is their range, with a confidence of ~ts; 95 % "
+                           "needs six runs", [Count, confidence(Count)])
+             || Count <- lists:usort(counts(Result)), Count > 1, Count < 6]
+    end.
 
 %% @doc Returns the titles of factors and levels as a table with a head, or `[]' if there are none.
 -spec titles(whittle_measure_study:study()) -> [[unicode:chardata()]].
@@ -168,6 +205,8 @@ comparison(#{median := Median}) -> io_lib:format("~.3f", [Median]).
 %% @doc Writes the verdict of a comparison in words.
 -spec verdict(whittle_measure_analysis:comparison() | baseline) -> unicode:chardata().
 verdict(baseline) -> "";
+verdict(#{noisy := true, n := N} = Comparison) when N > 1 ->
+    [verdict(maps:remove(noisy, Comparison)), " (noisy machine)"];
 verdict(#{verdict := better}) -> "better";
 verdict(#{verdict := worse}) -> "worse";
 verdict(#{verdict := same}) -> "the same";

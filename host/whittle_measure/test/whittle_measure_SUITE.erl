@@ -5,16 +5,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, cut_line/1,
-         exists/1, checked_before_builds/1, failing/1, all_fail/1, recording_whole/1,
-         no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1, compared/1, page/1,
-         titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
+-export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
+         cut_line/1, exists/1, checked_before_builds/1, failing/1, bounded_log/1, all_fail/1,
+         recording_whole/1, no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
+         compared/1, page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
-    [whole, same_order, only, own_factors, resumed, changed, cut_line, exists,
-     checked_before_builds, failing, all_fail, recording_whole, no_program, wrapped, reported,
-     bad_studies, shipped,
-     compared, page, titles, references, full_disk, every_error_is_one_line].
+    [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
+     checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program, wrapped,
+     reported, bad_studies, shipped, compared, page, titles, references, full_disk,
+     every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -86,7 +86,7 @@ own_factors(Config) ->
     {ok, Red} = whittle_measure:study(in("made.study", Config), [{"color", "red"}]),
     {ok, Less} = whittle_measure:run(Red, #{dir => in("red", Config)}),
     {ok, Report} = whittle_measure:results(Less),
-    [_, {[_ | Rows], []}] = whittle_measure:tables(Report),
+    [_, {[_ | Rows], _}] = whittle_measure:tables(Report),
     ?assertEqual(["size=small", "size=large"], [chars(hd(Row)) || Row <- lists:sublist(Rows, 2)]).
 
 %% A study that was stopped after some runs measures the others, and none twice.
@@ -114,8 +114,48 @@ changed(Config) ->
     {ok, Dir} = measure(#{}, Config),
     Changed = study(#{title => "another title"}, Config),
     Error = whittle_measure:run(Changed, #{dir => Dir, resume => true}),
-    ?assertEqual({error, {changed, [<<"the study">>]}}, Error),
-    ?assertMatch({match, _}, re:run(text(Error), "these inputs have changed: the study; ")).
+    ?assertEqual({error, {changed, [<<"the study's key title">>]}}, Error),
+    ?assertMatch({match, _}, re:run(text(Error), "inputs have changed: the study's key title; ")),
+    %% Facts without the study do not tell the key.
+    Facts = filename:join(Dir, "study.json"),
+    {ok, Bytes} = file:read_file(Facts),
+    ok = file:write_file(Facts, jiffy:encode((jiffy:decode(Bytes, [return_maps]))
+                                             #{<<"term">> := <<"none">>})),
+    ?assertEqual({error, {changed, [<<"the study">>]}},
+                 whittle_measure:run(Changed, #{dir => Dir, resume => true})).
+
+%% The contents of programs and scripts count, also of two programs with one name. A file that the
+%% workload writes does not.
+changed_files(Config) ->
+    [begin
+         ok = filelib:ensure_dir(in(Name, Config)),
+         ok = file:write_file(in(Name, Config), "#!/bin/sh\nread Line\necho ready\nsleep 60\n"),
+         ok = file:change_mode(in(Name, Config), Mode)
+     end || {Name, Mode} <- [{"one/run", 8#755}, {"two/run", 8#755}, {"around", 8#755},
+                             {"load", 8#644}]],
+    ok = file:write_file(in("around", Config), "#!/bin/sh\necho ready; exec cat \"$1\"\n"),
+    ok = file:write_file(in("load", Config), "#!/bin/sh\necho 'size 1'\n"),
+    ok = file:write_file(in("log", Config), "old\n"),
+    Program = #{wrapper => ["./around"],
+                workload => "sh \"$WHITTLE_BASE/load\" | tee \"${WHITTLE_BASE}/log\""},
+    Study = study(#{programs => [Program#{name => one, command => ["one/run"]},
+                                 Program#{name => two, command => ["two/run"]}], factors => [],
+                    responses => [#{name => size, kind => reported, pattern => "size (\\d+)",
+                                    unit => "items"}]}, Config),
+    {ok, Dir} = whittle_measure:run(Study, #{dir => in("out", Config)}),
+    Again = fun() -> whittle_measure:run(Study, #{dir => Dir, resume => true}) end,
+    ?assertEqual({ok, Dir}, Again()),
+    [begin
+         {ok, Before} = file:read_file(in(Name, Config)),
+         ok = file:write_file(in(Name, Config), [Before, "# changed\n"]),
+         {error, {changed, [Key]}} = Again(),
+         ?assertMatch({Key, {match, _}}, {Key, re:run(Key, Pattern)}),
+         ok = file:write_file(in(Name, Config), Before)
+     end || {Name, Pattern} <- [{"one/run", "^one-[0-9A-F]{12}$"},
+                                {"two/run", "^two-[0-9A-F]{12}$"},
+                                {"around", "^the file \\./around$"},
+                                {"load", "^the file \\$WHITTLE_BASE/load$"}]],
+    ?assertEqual({ok, Dir}, Again()).
 
 %% A crash in the middle of a write leaves a line without an end.
 cut_line(Config) ->
@@ -163,7 +203,7 @@ checked_before_builds(Config) ->
           end,
     ?assertMatch({error, {exists, Dir}}, Run(#{}, #{dir => Dir})),
     ?assertMatch({error, {no_samples, _}}, Run(#{}, #{resume => true})),
-    ?assertMatch({error, {changed, [<<"the study">>]}},
+    ?assertMatch({error, {changed, [<<"the study's key title">>]}},
                  Run(#{title => "other"}, #{dir => Dir, resume => true})),
     Second = (program("true"))#{name => q, command => ["no-such-program"]},
     ?assertMatch({error, {no_program, "no-such-program"}},
@@ -200,7 +240,27 @@ failing(Config) ->
     ?assertMatch(#{levels := #{size := medium}, n := 0, failed := 3}, Failed),
     ?assertNot(is_map_key(median, Failed)),
     ?assertEqual([<<"the program ended with exit code 7: its last line is `no memory'">>],
-                 lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])).
+                 lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])),
+    %% The end of its output stays in a file.
+    Logs = [Log || #{<<"failed">> := #{<<"run">> := _}, <<"log">> := Log} <- Samples],
+    ?assertEqual(3, length(lists:usort(Logs))),
+    [?assertEqual({ok, <<"no memory\n">>}, file:read_file(filename:join(Dir, Log)))
+     || Log <- Logs],
+    ?assertEqual([], [Log || #{<<"failed">> := None, <<"log">> := Log} <- Samples,
+                             map_size(None) =:= 0]).
+
+%% The end of a long output counts.
+bounded_log(Config) ->
+    Dir = in("out", Config),
+    ?assertEqual({ok, #{}}, whittle_measure_samples:keep_log(Dir, {1, 2}, <<>>)),
+    Output = <<(binary:copy(<<"x">>, 200_000))/binary, "last">>,
+    {ok, #{log := <<"logs/1-2.log">>}} = whittle_measure_samples:keep_log(Dir, {1, 2}, Output),
+    {ok, Kept} = file:read_file(filename:join(Dir, "logs/1-2.log")),
+    ?assertEqual(65_536, byte_size(Kept)),
+    ?assertEqual(<<"last">>, binary:part(Kept, byte_size(Kept), -4)),
+    ok = file:make_symlink("/dev/full", filename:join(Dir, "logs/1-3.log")),
+    ?assertMatch({error, {file, _, enospc}},
+                 whittle_measure_samples:keep_log(Dir, {1, 3}, Output)).
 
 %% Without a single value there is nothing to report. The samples stay.
 all_fail(Config) ->
@@ -302,6 +362,9 @@ bad_studies(Config) ->
                   "names the factor x"},
                  {bad("name => p, command => [\"true\"], library => [kernel]", "run_time"),
                   "has a library, which needs an input"},
+                 {bad("name => p, input => \"x\", library => [kernel], wrapper => [\"nice\"]",
+                      "library"),
+                  "p has a library, which never runs, so its wrapper has no effect: remove one"},
                  {"#{title => \"t\", programs => [#{name => p, command => [\"true\"]}], "
                   "responses => [run_time], references => [#{source => \"s\", program => p, "
                   "response => size, values => [1], unit => \"kB\"}]}.",
@@ -365,8 +428,12 @@ page(Config) ->
     {ok, _} = whittle_measure:report(Dir),
     ?assertMatch({error, einval}, file:read_link(Page)),
     ?assertEqual({ok, Html}, file:read_file(Other)),
-    ?assertMatch([{[_ | _], []}], whittle_measure:tables(Report)),
+    ?assertMatch([{[_ | _], [_]}], whittle_measure:tables(Report)),
     ?assertMatch([_], binary:matches(Html, <<"<h2>number of p</h2>">>)),
+    %% A study of three blocks does not claim more than its intervals have.
+    ?assertMatch({_, _}, binary:match(Html, <<"<th>75 % interval</th>">>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<p>the interval of 3 runs is their range">>)),
+    ?assertEqual(nomatch, binary:match(Html, <<"95&nbsp;%">>)),
     Json = iolist_to_binary(whittle_json:encode(whittle_measure:json(Report))),
     ?assertMatch(#{<<"results">> := [#{}]}, jiffy:decode(Json, [return_maps])).
 
@@ -397,7 +464,9 @@ references(Config) ->
     [{[Head | Rows], Notes}] = whittle_measure:tables(Report),
     ?assertEqual("reference", lists:last(Head)),
     ?assertEqual(["", "1,792 kB", ""], [chars(lists:last(Row)) || Row <- Rows]),
-    ?assertEqual(["reference: a work <of 2011>", "reference: 2,296; 12.5000 kB: a work <of 2011>",
+    ?assertEqual(["the interval of 3 runs is their range, with a confidence of 75 %; 95 % needs "
+                  "six runs",
+                  "reference: a work <of 2011>", "reference: 2,296; 12.5000 kB: a work <of 2011>",
                   "in any order"], [chars(Note) || Note <- Notes]),
     {ok, Html} = file:read_file(Page),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>1,792 kB</td>">>)),

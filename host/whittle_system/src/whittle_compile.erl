@@ -38,13 +38,18 @@ rebar3(Rebar3, Dir, {Libs, Context}, Read) ->
            {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}
            | [{"ERL_AFLAGS", quoted(Words)} || [_ | _] = Words <- [behind_otp(Libs)]]],
     whittle_work:steps(
-      [fun(_) -> whittle_compile_check:check_project(Dir, Context) end,
+      [fun(_) -> whittle_compile_check:check_project(Dir, {includes(Dir), Libs}, Context) end,
        fun(_) ->
                case run(Rebar3, ["compile"], Dir, Env) of
                    {0, _} -> Read(lib(Rebar3, Dir, Env));
                    {_, Output} -> {error, not_built(Dir, Output)}
                end
        end]).
+
+%% Lists the directories that the options of the compiler name.
+includes(Dir) ->
+    Options = proplists:get_value(erl_opts, rebar_config(Dir), []),
+    [Included || length(Options) >= 0, {i, Included} <- Options, io_lib:char_list(Included)].
 
 %% @doc Reads a project's `rebar.config'. It returns the empty list if the file cannot be read.
 -spec rebar_config(file:filename()) -> [term()].
@@ -72,7 +77,9 @@ with_erlc(Dir, Otp, Libs, Read) ->
                          Ebin = filename:join(Tmp, "ebin"),
                          done(file:make_dir(Ebin), Ebin),
                          Compiled = whittle_work:steps(
-                                      [fun(_) -> whittle_compile_check:check_application(Dir) end,
+                                      [fun(_) ->
+                                               whittle_compile_check:check_application(Dir, Libs)
+                                       end,
                                        fun(_) -> erlc(Dir, Tmp, Ebin, Otp, Libs) end]),
                          case Compiled of
                              {error, _} = Error -> Error;
@@ -121,13 +128,12 @@ again_expression() ->
     " end || N <- filelib:wildcard(\"in*\", Tmp), F <- [filename:join(Tmp, N)]],"
     "halt(0).".
 
-%% @doc Compiles an escript that is source. The module takes the name in the script, or else the
-%% name of the file. `escript' would put the time into the name, and the same input must give the
-%% same bytes. For the libraries see {@link with_erlc/4}.
--spec escript(file:filename(), string(), whittle_otp_lib:otp_lib(), [file:filename()]) ->
-          {ok, binary()} | {error, whittle_system:error()}.
-escript(File, Name, Otp, Libs) ->
-    {ok, Text} = file:read_file(File),
+%% @doc Compiles an escript that is source, from its name and its text. The module takes the name in
+%% the script, or else the name of the file. `escript' would put the time into the name, and the
+%% same input must give the same bytes. For the libraries see {@link with_erlc/4}.
+-spec escript({file:filename(), binary()}, string(), whittle_otp_lib:otp_lib(),
+              [file:filename()]) -> {ok, binary()} | {error, whittle_system:error()}.
+escript({File, Text}, Name, Otp, Libs) ->
     [_Shebang, Body] = binary:split(Text, <<"\n">>),
     {Module, Lines} = whole_module(Body, Name),
     case whittle_file_name:check(Module) of
@@ -145,7 +151,11 @@ compiled_escript(File, Module, Lines, Otp, Libs) ->
                          Source = filename:join(Tmp, Module ++ ".erl"),
                          write(Source, Lines),
                          Words = ["+deterministic" | behind_otp(Libs)] ++ ["-o", Tmp, Source],
-                         case erlc_steps([Words], Tmp, Otp) of
+                         case whittle_work:steps(
+                                [fun(_) ->
+                                         whittle_compile_check:check_includes([Source], [], Libs)
+                                 end,
+                                 fun(_) -> erlc_steps([Words], Tmp, Otp) end]) of
                              ok -> file:read_file(filename:join(Tmp, Module ++ ".beam"));
                              {error, {not_compiled, Output}} ->
                                  Names = [{Source, File}, {Module ++ ".erl", File}],

@@ -6,8 +6,11 @@
 
 -export([read/3]).
 
-%% The limit in bytes for the inflated contents of an archive.
+%% The limit in bytes for an archive and for its inflated contents.
 -define(MAX_ARCHIVE, 256 * 1024 * 1024).
+
+%% The limit in bytes for source, as for other texts.
+-define(MAX_SOURCE, 4 * 1024 * 1024).
 
 %% @doc Reads the escript in a file.
 -spec read(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:how()) ->
@@ -41,12 +44,38 @@ found(File, Otp, Libs) ->
 
 sections(File) ->
     ok = check_shebang(File),
-    case escript:extract(File, []) of
-        {ok, [{shebang, _}, {comment, _}, {emu_args, Flags}, {Type, Body}]} ->
-            {flags(Flags), Type, Body};
-        _ ->
-            fail({no_escript, File})
+    case whittle_file:whole(File, ?MAX_ARCHIVE) of
+        {ok, Text} ->
+            [_ | Behind] = binary:split(Text, <<"\n">>),
+            {Flags, Body} = flags(iolist_to_binary(Behind)),
+            case type(Body) of
+                none -> fail({no_escript, File});
+                source when byte_size(Text) > ?MAX_SOURCE -> fail({unreadable, {File, efbig}});
+                source -> {Flags, source, Text};
+                Type -> {Flags, Type, Body}
+            end;
+        {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
+
+%% Finds the flags and the body as `escript' does. It does not use `escript:extract/2', which has no
+%% limit. The flags are in the second line, or in the third one behind a comment.
+flags(<<"%%!", _/binary>> = Text) -> flags_line(Text);
+flags(<<"%", _/binary>> = Text) ->
+    case binary:split(Text, <<"\n">>) of
+        [_, <<"%%!", _/binary>> = Third] -> flags_line(Third);
+        [_, Rest] -> {<<>>, Rest};
+        [_] -> {<<>>, <<>>}
+    end;
+flags(Text) -> {<<>>, Text}.
+
+flags_line(<<"%%!", Text/binary>>) ->
+    [Flags | Rest] = binary:split(Text, <<"\n">>),
+    {unicode:characters_to_binary(string:trim(whittle_term:text(Flags))), iolist_to_binary(Rest)}.
+
+type(<<>>) -> none;
+type(<<"PK", _/binary>>) -> archive;
+type(<<"FOR1", _/binary>>) -> beam;
+type(_) -> source.
 
 check_shebang(File) ->
     case whittle_file:first(File, 256) of
@@ -60,9 +89,6 @@ check_shebang(File) ->
         {error, Reason} -> fail({unreadable, {File, Reason}})
     end.
 
-flags(undefined) -> <<>>;
-flags(Flags) -> unicode:characters_to_binary(Flags).
-
 body(archive, Archive, Flags, Name, File, _) ->
     case whittle_zip:files(Archive, ?MAX_ARCHIVE) of
         {ok, Files} ->
@@ -74,8 +100,8 @@ body(archive, Archive, Flags, Name, File, _) ->
     end;
 body(beam, Beam, _, Name, File, _) ->
     single(Beam, Name, File);
-body(source, _, _, Name, File, {Otp, Libs}) ->
-    case whittle_compile:escript(File, Name, Otp, Libs) of
+body(source, Text, _, Name, File, {Otp, Libs}) ->
+    case whittle_compile:escript({File, Text}, Name, Otp, Libs) of
         {ok, Beam} -> single(Beam, Name, File);
         {error, Error} -> fail(Error)
     end.

@@ -16,6 +16,7 @@
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
+         large_escripts/1, heads_of_escripts/1,
          deep_files/1, unlisted_directory/1, reserved_names/1, host_tools/1, large_settings/1,
          endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
 
@@ -31,6 +32,7 @@ all() ->
      packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
+     large_escripts, heads_of_escripts,
      deep_files, unlisted_directory, reserved_names, host_tools, large_settings,
      endless_sources, endless_files, notices, files_left_out].
 
@@ -893,6 +895,37 @@ large_files(Config) ->
      || Path <- ["releases/start_erl.data", "releases/1/x.rel", "releases/1/sys.config",
                  "releases/1/vm.args", "releases/1/consolidated/odd.beam"]].
 
+%% Nothing reads such an escript whole.
+large_escripts(Config) ->
+    [begin
+         File = made:file(in("script", Config), ["#!/usr/bin/env escript\n", Begin]),
+         {ok, Fd} = file:open(File, [read, write, raw]),
+         {ok, _} = file:position(Fd, Size),
+         ok = file:truncate(Fd),
+         ok = file:close(Fd),
+         refused(File, unreadable, "script is larger than Whittle allows")
+     end || {Begin, Size} <- [{"main(_) -> ok.\n", 5 bsl 20}, {"PK", 5 bsl 30},
+                              {"FOR1", 5 bsl 30}]].
+
+%% The flags lie in the second line, or in the third one behind a comment. The file ends behind its
+%% first lines.
+heads_of_escripts(Config) ->
+    Beam = made:beam("-module(heads). -export([main/1]). main(_) -> ok."),
+    File = fun(Lines, Body) ->
+                   made:file(in("heads", Config),
+                             iolist_to_binary(["#!/usr/bin/env escript\n", Lines, Body]))
+           end,
+    [begin
+         {ok, System} = read(File(Lines, Beam)),
+         ?assertMatch(#{<<"vm.args">> := #{bytes := Flags}}, whittle_system:files(System))
+     end || {Lines, Flags} <- [{"", <<"\n">>}, {"% comment\n", <<"\n">>},
+                               {"%%!  +A 1 \n", <<"+A 1\n">>},
+                               {"%% -*- erlang -*-\n%%! +A 1\n", <<"+A 1\n">>},
+                               {<<"%%! -env A \303\251\n">>, <<"-env A \303\251\n">>}]],
+    {ok, _} = read(File("%% a comment\n", "main(_) -> ok.\n")),
+    [refused(File(Lines, ""), no_escript, "heads is not an escript")
+     || Lines <- ["", "% comment\n", "% comment", "%%! +A 1\n", "%%! +A 1"]].
+
 %% The output contains all files, or the build fails. A path has at most 4,096 bytes.
 deep_files(Config) ->
     Dir = made:app(in("deep", Config), deep, [], []),
@@ -961,6 +994,32 @@ endless_sources(Config) ->
                  "src/l.app.src.script", "apps/m/src/m.erl", "apps/m/include/h.hrl",
                  "_checkouts/c/src/c.app.src", "_build/default/lib/d/src/d.erl"],
         Make <- [hd(Makes)]],
+    %% An include may lead anywhere.
+    Away = in("away/pipe", Config),
+    Fifo(Away),
+    Include = ["-include(\"", Away, "\").\n"],
+    made:file(in("including/src/l.app.src", Config), "{application, l, [{vsn, \"1\"}]}."),
+    made:file(in("including/src/l.erl", Config), ["-module(l).\n", Include]),
+    made:file(in("script", Config), ["#!/usr/bin/env escript\n", Include, "main(_) -> ok.\n"]),
+    [refused(in(Input, Config), unreadable, "away/pipe is a pipe, a socket, a device or a file of "
+                                            "the kernel: remove it")
+     || Input <- ["including", "script"]],
+    Included = fun(Name, Where, Line) ->
+                       made:file(in(Name ++ "/rebar.config", Config),
+                                 "{erl_opts, [{i, \"more\"}]}.\n"),
+                       source_files(in(Name, Config), ""),
+                       source_files(in(Name ++ "/apps/m", Config), "m"),
+                       Fifo(in(filename:join(Name, Where), Config)),
+                       made:file(in(Name ++ "/apps/m/src/m.erl", Config), ["-module(m).\n", Line]),
+                       refused(in(Name, Config), unreadable,
+                               filename:basename(Where) ++ " is a pipe, a socket, a device or a "
+                               "file of the kernel: remove it")
+               end,
+    _ = file:delete(Away),
+    Included("out", "../away/pipe", Include),
+    Included("lib", "other/pipe", "-include_lib(\"l/other/pipe\").\n"),
+    Included("option", "more/pipe", "-include(\"pipe\").\n"),
+    Included("below", "apps/m/include/deep/pipe", "-include(\"deep/pipe\").\n"),
     %% Pipes in other places do no harm. A release that runs has some. A loop of links does no
     %% harm either.
     Dir = in("good", Config),

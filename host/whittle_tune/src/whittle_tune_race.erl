@@ -128,7 +128,7 @@ summary(Name, Results) ->
                            [] -> #{};
                            Logs ->
                                Median = fun whittle_measure_statistics:median/1,
-                               {Low, High} = whittle_measure_statistics:interval(Median, Logs, 1),
+                               {Low, High} = whittle_measure_statistics:median_interval(Logs),
                                #{ratio => math:exp(Median(Logs)),
                                  interval => {math:exp(Low), math:exp(High)},
                                  slowdown => slowdown(Name, Results)}

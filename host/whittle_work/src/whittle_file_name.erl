@@ -47,17 +47,12 @@ check_path(Path) ->
     end.
 
 %% @doc Writes a text on one line. It replaces control and format characters with escapes such as
-%% `\x{A}'.
+%% `\x{A}', and the bytes that are no UTF-8 too.
 -spec printable(unicode:chardata()) -> unicode:chardata().
 printable(Text) ->
     case unicode:characters_to_list(Text) of
-        Chars when is_list(Chars) ->
-            [case is_control(Char) orelse is_format(Char) of
-                 true -> io_lib:format("\\x{~.16B}", [Char]);
-                 false -> Char
-             end || Char <- Chars];
-        _ ->
-            io_lib:format("~0tp", [Text])
+        Chars when is_list(Chars) -> escaped(Chars);
+        {_, Chars, Rest} -> [escaped(Chars) | no_text(Rest)]
     end.
 
 %% @doc Writes a text of several lines. It escapes the characters that {@link printable/1} escapes,
@@ -71,6 +66,20 @@ printable_lines(Text) ->
     end.
 
 %% Internal
+
+escaped(Chars) ->
+    [case is_control(Char) orelse is_format(Char) of
+         true -> escape(Char);
+         false -> Char
+     end || Char <- Chars].
+
+escape(Number) -> io_lib:format("\\x{~.16B}", [Number]).
+
+%% Escapes the first byte of the rest of a text, and continues behind it.
+no_text(<<Byte, Rest/binary>>) -> [escape(Byte) | printable(Rest)];
+no_text([First | Rest]) -> [no_text(First) | printable(Rest)];
+no_text(Number) when is_integer(Number) -> escape(Number);
+no_text(_) -> [].
 
 check_part(<<>>) -> {error, "contains an empty name"};
 check_part(<<".">>) -> {error, "contains the name ."};

@@ -5,7 +5,7 @@
 %% caller ends.
 -module(whittle_program).
 
--export([capture/2, capture/3, run/3, script/4, filter/3, kill_all/1, quoted/1]).
+-export([capture/2, capture/3, run/3, script/4, filter/3, filter/4, kill_all/1, quoted/1]).
 -export([start/3, next/2, stop/1, pid/1]).
 
 -export_type([settings/0, started/0]).
@@ -72,6 +72,16 @@ script(Lines, Directory, Environment, {Fold, Acc}) ->
 -spec filter(string(), binary(), non_neg_integer() | infinity) ->
           {ok, binary()} | {error, {pos_integer(), binary()}}.
 filter(Command, Input, Limit) ->
+    case filter(Command, Input, Limit, infinity) of
+        {error, {_, _}} = Error -> Error;
+        {ok, _} = Done -> Done
+    end.
+
+%% @doc Sends bytes through a shell command like {@link filter/3}. If the command has not ended
+%% after the given number of milliseconds, this function kills it, and the error is `timeout'.
+-spec filter(string(), binary(), non_neg_integer() | infinity, timeout()) ->
+          {ok, binary()} | {error, timeout | {pos_integer(), binary()}}.
+filter(Command, Input, Limit, Timeout) ->
     %% The script keeps stderr apart. If the command fails, the text of stderr follows the output,
     %% and its length in ten digits follows the text. When this VM has ended, nobody reads the text,
     %% and printf must not complain on the terminal.
@@ -82,7 +92,15 @@ filter(Command, Input, Limit) ->
                       {env, [{"LC_ALL", "C"}]},      % counts lengths in bytes
                       binary, use_stdio, exit_status, hide]),
     true = port_command(Port, Input),
-    filtered(Port, Limit, 0, []).
+    Timer = case Timeout of
+                infinity -> none;
+                _ -> erlang:start_timer(Timeout, self(), filter)
+            end,
+    Result = filtered(Port, Timer, Limit, 0, []),
+    _ = [erlang:cancel_timer(Timer) || is_reference(Timer)],
+    receive {timeout, Timer, filter} -> Result
+    after 0 -> Result
+    end.
 
 %% @doc Starts a program and returns at once. The caller reads the output with {@link next/2}. It
 %% must call {@link next/2} until the program ends, or {@link stop/1}.
@@ -135,12 +153,15 @@ next({Port, _}, Timeout) ->
 %% @doc Ends a program and all programs that it started, and drops the rest of its output.
 -spec stop(started()) -> ok.
 stop({Port, _} = Started) ->
+    ok = kill(Port),
+    drop(Started).
+
+kill(Port) ->
     case erlang:port_info(Port, os_pid) of
         {os_pid, Leader} ->
             _ = os:cmd(io_lib:format("kill -s KILL -- -~b", [Leader])),
-            drop(Started);
-        undefined ->
-            drop(Started)
+            ok;
+        undefined -> ok
     end.
 
 %% The port of a killed group sends its exit status last. A process outside of the group may hold
@@ -205,10 +226,15 @@ drain(Port, Fold, Acc) ->
         {Port, {exit_status, Status}} -> {Status, Acc}
     end.
 
-filtered(Port, Limit, Size, Parts) ->
+filtered(Port, Timer, Limit, Size, Parts) ->
     receive
+        {timeout, Timer, filter} ->
+            ok = kill(Port),
+            ok = close(Port),
+            ok = flushed(Port),
+            {error, timeout};
         {Port, {data, Part}} when Size + byte_size(Part) =< Limit ->
-            filtered(Port, Limit, Size + byte_size(Part), [Part | Parts]);
+            filtered(Port, Timer, Limit, Size + byte_size(Part), [Part | Parts]);
         {Port, {data, _}} ->
             ok = close(Port),
             {error, {1, <<"the output has more bytes than expected">>}};

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([output_before_end/1, stopped/1, no_program/1]).
+-export([output_before_end/1, stopped/1, no_program/1, slow_filter/1]).
 
-all() -> [output_before_end, stopped, no_program].
+all() -> [output_before_end, stopped, no_program, slow_filter].
 
 %% The program ends before the caller reads its first piece of output. Both streams keep the order.
 output_before_end(_) ->
@@ -39,3 +39,22 @@ stopped(_) ->
 no_program(_) ->
     {ok, Started} = whittle_program:start("/no/such/program", [], #{}),
     ?assertMatch({_, 127}, rest(Started, <<>>)).
+
+%% A command that neither reads nor ends is killed, with the programs that it started. They hold the
+%% pipe of another program, which ends with the last of them.
+slow_filter(Config) ->
+    Fifo = filename:join(proplists:get_value(priv_dir, Config), "held"),
+    {ok, _} = whittle_program:capture("mkfifo", [Fifo]),
+    {ok, Held} = whittle_program:start("/bin/cat", [Fifo], #{}),
+    _ = process_flag(trap_exit, true),
+    Command = "{ tail -f /dev/null >'" ++ Fifo ++ "'; }",
+    ?assertEqual({error, timeout},
+                 whittle_program:filter(Command, binary:copy(<<0>>, 1_000_000), 1000, 1)),
+    %% If the kill came before the command had opened the pipe, nobody else opens it.
+    {ok, Writer} = file:open(Fifo, [read, write, raw]),
+    ok = file:close(Writer),
+    ?assertEqual({<<>>, 0}, rest(Held, <<>>)),
+    receive {_, {data, _}} = Message -> error(Message) after 0 -> ok end,
+    ?assertMatch({ok, <<"abc">>}, whittle_program:filter("cat", <<"abc">>, 1000, 60_000)),
+    ?assertEqual([], [Timeout || {timeout, _, _} = Timeout <- element(2, process_info(self(),
+                                                                                     messages))]).

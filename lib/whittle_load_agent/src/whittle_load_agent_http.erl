@@ -117,10 +117,13 @@ read(Bytes, #http{part = trailer} = State, Events) ->
     end;
 read(_, #http{part = rest} = State, Events) -> {ok, Events, State#http{buffer = <<>>}}.
 
-%% Nothing may follow a response that nobody asked for.
-complete(Rest, #http{status = Status, last = Last} = State, Events) ->
+%% A response that follows without a request, such as a 408, is no answer to the next request.
+complete(Rest, #http{method = Method, status = Status, last = Last} = State, Events) ->
     Next = State#http{part = status, method = <<>>, buffer = Rest},
-    Done = [{response, Status, Last} | Events],
+    Done = [case Method of
+                <<>> -> {unasked, Status};
+                _ -> {response, Status, Last}
+            end | Events],
     case Rest of
         <<>> -> {ok, Done, Next};
         _ -> read(Rest, Next, Done)
@@ -177,8 +180,9 @@ closed(_) -> {error, closed}.
 
 %% @private
 -spec match({status, any | 100..599}, whittle_load_agent_client:event()) ->
-          true | last | {error, binary()}.
+          boolean() | last | {error, binary()}.
 match({status, Expected}, {response, Status, Last}) when Status =:= Expected;
                                                          Expected =:= any, Status < 400 ->
     case Last of true -> last; false -> true end;
+match(_, {unasked, _}) -> false;
 match(_, {response, Status, _}) -> {error, <<"status_", (integer_to_binary(Status))/binary>>}.

@@ -27,6 +27,7 @@ init(none) ->
     ok = log_to_standard_error(),
     %% The samples must come in time, also if all users run.
     _ = process_flag(priority, high),
+    _ = process_flag(trap_exit, true),
     Port = open_port({fd, 0, 1}, [{packet, 4}, binary, eof]),
     ok = whittle_load_agent_tally:new(),
     Link = #link{port = Port},
@@ -58,11 +59,13 @@ handle_call(_, _, Link) -> {reply, {error, unknown}, Link}.
 handle_cast(_, Link) -> {noreply, Link}.
 
 %% @private
--spec handle_info(term(), #link{}) -> {noreply, #link{}}.
+-spec handle_info(term(), #link{}) -> {noreply, #link{}} | {stop, term(), #link{}}.
 handle_info({Port, {data, Bytes}}, #link{port = Port} = Link) ->
     {noreply, obey(binary_to_term(Bytes), Link)};
 %% The coordinator has ended.
-handle_info({Port, eof}, #link{port = Port}) -> halt(1);
+handle_info({Port, eof}, #link{port = Port}) -> ended(1);
+handle_info({'EXIT', Port, _}, #link{port = Port}) -> ended(1);
+handle_info({'EXIT', Pace, Reason}, #link{pace = Pace} = Link) -> {stop, Reason, Link};
 handle_info({second, Second}, #link{start = Start} = Link) ->
     _ = erlang:send_after(milliseconds(Start + (Second + 2) * 1_000_000_000), self(),
                           {second, Second + 1}, [{abs, true}]),
@@ -85,7 +88,17 @@ obey({start, Milliseconds}, #link{plan = Plan, agents = Agents} = Link) ->
 obey(stop, #link{start = Start} = Link) ->
     Second = max(0, (erlang:monotonic_time(nanosecond) - Start) div 1_000_000_000),
     ok = say({stopped, sample(Second, fun whittle_load_agent_pace:last/1, Link)}, Link),
-    halt(0).
+    #link{port = Port} = Link,
+    Port ! {self(), close},
+    %% The exit signal of a port that closes comes before its last bytes are written.
+    receive
+        {Port, closed} -> ended(0);
+        {'EXIT', Port, Reason} when Reason =/= normal -> ended(1)
+    end.
+
+%% By default halt/1 waits until all ports have sent their bytes. A server that does not read would
+%% keep the VM alive for ever.
+ended(Code) -> halt(Code, [{flush, false}]).
 
 milliseconds(Ns) -> Ns div 1_000_000.
 

@@ -26,9 +26,9 @@
 -export_type([state/0]).
 
 %% The largest packet in bytes. The protocol allows 256 MB.
+-define(LARGEST, 1_000_000).
 %% The messages of level 2 that a server may have open
 -define(MOST_OPEN, 1000).
--define(LARGEST, 1_000_000).
 
 %% @private
 -spec init(map(), whittle_load_agent_client:user()) -> state().

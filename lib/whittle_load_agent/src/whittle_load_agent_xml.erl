@@ -10,9 +10,9 @@
 
 -export_type([state/0, event/0, element/0]).
 
-%% The bytes that are not read yet, how many of them are part of the next child, and the number of
-%% open elements.
--opaque state() :: {binary(), non_neg_integer(), non_neg_integer()}.
+%% The bytes that are not read yet, those of the next child before them with their size, and the
+%% number of open elements. A large child that arrives in small reads must not be copied by each.
+-opaque state() :: {binary(), {iodata(), non_neg_integer()}, non_neg_integer()}.
 
 -type event() :: {opened, element()}                    % the root, without children
                | {child, element()}
@@ -27,12 +27,12 @@
 
 %% @doc Makes the state at the beginning of a stream.
 -spec new() -> state().
-new() -> {<<>>, 0, 0}.
+new() -> {<<>>, {[], 0}, 0}.
 
 %% @doc Reads the next bytes of a stream.
 -spec feed(binary(), state()) -> {ok, [event()], state()} | {error, bad_xml | too_long}.
 feed(Bytes, {Before, Read, Depth}) ->
-    try scan(<<Before/binary, Bytes/binary>>, Read, Depth, [])
+    try scan(<<Before/binary, Bytes/binary>>, 0, Read, Depth, [])
     catch throw:Reason -> {error, Reason}
     end.
 
@@ -73,36 +73,43 @@ escaped(Byte) -> Byte.
 
 %% Internal functions: where a child ends
 
-%% Position is that of the next tag or text to read. A child begins at the first byte.
-scan(Bytes, Position, Depth, Events) ->
+%% Position is that of the next tag or text to read. A child begins with the bytes in Read and goes
+%% on at the first byte.
+scan(Bytes, Position, {Before, Size} = Read, Depth, Events) ->
     case tag(Bytes, Position) of
         more ->
-            _ = [throw(too_long) || byte_size(Bytes) > ?LARGEST],
-            %% Text between two children has no meaning.
-            {Kept, At} = case Depth of
-                             1 when Position =:= byte_size(Bytes) -> {<<>>, 0};
-                             _ -> {binary:copy(Bytes), Position}
-                         end,
-            {ok, lists:reverse(Events), {Kept, At, Depth}};
-        {declaration, End} when Depth =:= 0 -> scan(rest(Bytes, End), 0, 0, Events);
+            _ = [throw(too_long) || Size + byte_size(Bytes) > ?LARGEST],
+            At = case Bytes of
+                     <<_:Position/binary, "<", _/binary>> -> Position;
+                     %% The text so far, or nothing
+                     _ -> byte_size(Bytes)
+                 end,
+            Next = case Depth of
+                       %% Text between two children has no meaning.
+                       _ when Depth =< 1 -> Read;
+                       _ -> {[Before, binary:copy(binary:part(Bytes, 0, At))], Size + At}
+                   end,
+            {ok, lists:reverse(Events), {binary:copy(rest(Bytes, At)), Next, Depth}};
+        {declaration, End} when Depth =:= 0 -> scan(rest(Bytes, End), 0, Read, 0, Events);
         {declaration, _} -> throw(bad_xml);
         {_, _} when Depth > ?DEEPEST -> throw(too_long);
-        {text, End} when Depth =< 1 -> scan(rest(Bytes, End), 0, Depth, Events);
-        {text, End} -> scan(Bytes, End, Depth, Events);
+        {text, End} when Depth =< 1 -> scan(rest(Bytes, End), 0, Read, Depth, Events);
+        {text, End} -> scan(Bytes, End, Read, Depth, Events);
         {open, End} when Depth =:= 0 ->
-            scan(rest(Bytes, End), 0, 1, [{opened, root(binary:part(Bytes, 0, End))} | Events]);
-        {open, End} -> scan(Bytes, End, Depth + 1, Events);
-        {empty, End} when Depth =:= 1 -> complete(Bytes, End, Events);
-        {empty, End} when Depth > 1 -> scan(Bytes, End, Depth, Events);
-        {close, End} when Depth =:= 2 -> complete(Bytes, End, Events);
-        {close, End} when Depth > 2 -> scan(Bytes, End, Depth - 1, Events);
-        {close, End} when Depth =:= 1 -> scan(rest(Bytes, End), 0, 0, [closed | Events]);
+            scan(rest(Bytes, End), 0, Read, 1,
+                 [{opened, root(binary:part(Bytes, 0, End))} | Events]);
+        {open, End} -> scan(Bytes, End, Read, Depth + 1, Events);
+        {empty, End} when Depth =:= 1 -> complete(Bytes, End, Read, Events);
+        {empty, End} when Depth > 1 -> scan(Bytes, End, Read, Depth, Events);
+        {close, End} when Depth =:= 2 -> complete(Bytes, End, Read, Events);
+        {close, End} when Depth > 2 -> scan(Bytes, End, Read, Depth - 1, Events);
+        {close, End} when Depth =:= 1 -> scan(rest(Bytes, End), 0, Read, 0, [closed | Events]);
         _ -> throw(bad_xml)
     end.
 
-complete(Bytes, End, Events) ->
-    {Element, <<>>} = element(binary:part(Bytes, 0, End)),
-    scan(rest(Bytes, End), 0, 1, [{child, Element} | Events]).
+complete(Bytes, End, {Before, _}, Events) ->
+    {Element, <<>>} = element(iolist_to_binary([Before, binary:part(Bytes, 0, End)])),
+    scan(rest(Bytes, End), 0, {[], 0}, 1, [{child, Element} | Events]).
 
 rest(Bytes, End) -> binary:part(Bytes, End, byte_size(Bytes) - End).
 

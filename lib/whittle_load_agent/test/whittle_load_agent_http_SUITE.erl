@@ -5,7 +5,7 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([requests/1, responses/1, in_pieces/1, ends/1, wrong/1, statuses/1, noise/1]).
+-export([requests/1, responses/1, in_pieces/1, unasked/1, ends/1, wrong/1, statuses/1, noise/1]).
 
 -import(whittle_load_agent_bytes, [pieces/2, survives/3]).
 
@@ -13,7 +13,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [requests, responses, in_pieces, ends, wrong, statuses, noise].
+all() -> [requests, responses, in_pieces, unasked, ends, wrong, statuses, noise].
 
 init_per_testcase(_, Config) -> Config.
 
@@ -56,6 +56,15 @@ in_pieces(_) ->
               ?FORALL({{Method, Bytes, Events}, Sizes}, {oneof(?RESPONSES), list(integer(1, 20))},
                       Events =:= events(Method, pieces(Bytes, Sizes))),
               [{numtests, 500}, {to_file, user}])).
+
+%% A second response answers nothing: neither the same request nor the next one.
+unasked(_) ->
+    Response = <<"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n">>,
+    {ok, [{response, 200, false}, Unasked], [], State} =
+        whittle_load_agent_http:data(<<Response/binary, Response/binary>>, asked(<<"GET">>)),
+    ?assertNot(whittle_load_agent_http:match({status, any}, Unasked)),
+    ?assertEqual({ok, []}, whittle_load_agent_http:closed(State)),
+    ?assertMatch({ok, [{unasked, 200}], [], _}, whittle_load_agent_http:data(Response, State)).
 
 %% Without a length, the end of the connection is the end of the body.
 ends(_) ->

@@ -7,16 +7,29 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stream/1, any_pieces/1, same_as_xmerl/1, entities/1, refused/1, limits/1, noise/1,
-         small_between/1]).
+         small_between/1, small_reads/1]).
 
 -define(OPEN, "<?xml version='1.0'?><stream:stream from='a>b' xmlns=\"jabber:client\">").
 
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [stream, any_pieces, same_as_xmerl, entities, refused, limits, noise, small_between].
+    [stream, any_pieces, same_as_xmerl, entities, refused, limits, noise, small_between,
+     small_reads].
 
 init_per_testcase(_, Config) -> Config.
+
+%% Each read copies and searches only bytes that are new, or part of an unfinished tag.
+small_reads(_) ->
+    {ok, _, Opened} = whittle_load_agent_xml:feed(<<?OPEN, "<a>">>, whittle_load_agent_xml:new()),
+    Last = lists:foldl(fun(_, State) ->
+                               {ok, [], Next} = whittle_load_agent_xml:feed(<<"<b/>text<c/>x">>,
+                                                                            State),
+                               ?assert(byte_size(element(1, Next)) < 20),
+                               Next
+                       end, Opened, lists:seq(1, 1000)),
+    {ok, [{child, {<<"a">>, [], Children}}], _} = whittle_load_agent_xml:feed(<<"</a>">>, Last),
+    ?assertEqual(4000, length(Children)).
 
 end_per_testcase(_, _) -> ok.
 

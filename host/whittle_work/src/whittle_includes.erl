@@ -1,0 +1,111 @@
+%% @doc Checks the files that Erlang source tells its compiler to read.
+%%
+%% The compiler opens each file that an attribute `-include', `-include_lib', `-doc' or `-moduledoc'
+%% names, wherever it lies. It would wait forever for a pipe, and read a device forever.
+-module(whittle_includes).
+
+-include_lib("kernel/include/file.hrl").
+
+-export([check/3]).
+
+%% The largest source in bytes. The check follows no includes of a larger one.
+-define(MOST, 10_000_000).
+
+%% An attribute with a path has no more bytes. A path has at most 4,096.
+-define(LONGEST, 8192).
+
+%% @doc Checks the files that a source and its includes name. The compiler searches the given
+%% directories after that of the source. `Apps' has the directories of applications for
+%% `-include_lib'. The error is that of {@link whittle_file:check/1}. It passes over files that do
+%% not exist, because the compiler reports them.
+-spec check(file:filename(), Dirs :: [file:filename()], Apps :: #{atom() => file:filename()}) ->
+          ok | {error, {file:filename(), file:posix() | badarg}}.
+check(File, Dirs, Apps) ->
+    Named = maps:from_list([{atom_to_list(App), Dir} || {App, Dir} <- maps:to_list(Apps)]),
+    try
+        _ = source(File, {[filename:dirname(File) | Dirs], Named}, #{}),
+        ok
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+%% Internal
+
+%% Reads each file only once, because it may include itself.
+source(File, Where, Seen) ->
+    case file:read_file_info(File) of
+        {ok, #file_info{major_device = Device, inode = Inode}}
+          when not is_map_key({Device, Inode}, Seen) ->
+            case whittle_file:whole(File, ?MOST) of
+                {ok, Text} ->
+                    lists:foldl(fun(Named, Before) -> named(Named, File, Where, Before) end,
+                                Seen#{{Device, Inode} => []}, attributes(Text));
+                {error, eftype} -> throw({?MODULE, {File, eftype}});
+                {error, _} -> Seen
+            end;
+        _ -> Seen
+    end.
+
+named({Kind, Name}, File, {Dirs, Apps} = Where, Seen) ->
+    Own = filename:dirname(File),
+    Searched = case Kind of
+                   doc -> [Own];
+                   _ -> [Own | Dirs]
+               end,
+    Library = case filename:split(Name) of
+                  [App | Path] when Kind =:= include_lib, Path =/= [], is_map_key(App, Apps) ->
+                      [filename:join([map_get(App, Apps) | Path])];
+                  _ -> []
+              end,
+    %% The compiler opens the first path that exists.
+    Paths = [filename:join(Dir, Name) || Dir <- Searched] ++ Library,
+    case [Path || Path <- Paths, {ok, _} <- [file:read_file_info(Path)]] of
+        [First | _] -> source(First, Where, Seen);
+        [] -> Seen
+    end.
+
+%% Finds the attributes without reading the whole text into tokens.
+attributes(Text) ->
+    case whittle_bounded:check_text(Text) =:= ok andalso attribute_places(Text) of
+        {match, Found} ->
+            [Named || [{At, _}] <- Found,
+                      Named <- attribute(binary:part(Text, At, min(?LONGEST,
+                                                                   byte_size(Text) - At)))];
+        _ -> []
+    end.
+
+attribute_places(Text) ->
+    re:run(Text, "-(?:\\s|%.*\\n)*'?(?:include|include_lib|doc|moduledoc)\\b",
+           [global, {capture, first, index}]).
+
+attribute(Text) ->
+    case erl_scan:tokens([], characters(Text) ++ "\n", 1) of
+        {done, {ok, [{'-', _}, {atom, _, Kind} | Tokens], _}, _} ->
+            path(Kind, [element(1, Token) || Token <- Tokens, element(1, Token) =/= string],
+                 lists:append([Part || {string, _, Part} <- Tokens]));
+        _ -> []
+    end.
+
+%% Strings that follow each other are one string.
+path(Kind, ['(', ')', dot], [_ | _] = Name) when Kind =:= include; Kind =:= include_lib ->
+    [{Kind, expanded(Name)}];
+path(Kind, Shape, [_ | _] = Name) when Kind =:= doc; Kind =:= moduledoc ->
+    [{doc, Name} || lists:member(Shape, [['(', '{', atom, ',', '}', ')', dot],
+                                         ['{', atom, ',', '}', dot]])];
+path(_, _, _) -> [].
+
+%% Replaces a variable of the environment at the beginning of a path, as epp does.
+expanded([$$ | _] = Name) ->
+    [[$$ | Variable] | Rest] = filename:split(Name),
+    case os:getenv(Variable) of
+        false -> Name;
+        Value -> filename:join([Value | Rest])
+    end;
+expanded(Name) -> Name.
+
+characters(Text) ->
+    case unicode:characters_to_list(Text) of
+        Characters when is_list(Characters) -> Characters;
+        {incomplete, Characters, _} -> Characters;
+        {error, _, _} -> binary_to_list(Text)
+    end.

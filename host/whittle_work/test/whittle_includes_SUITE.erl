@@ -1,0 +1,73 @@
+%% Tests the search for files that source includes.
+-module(whittle_includes_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([attributes/1, places/1, first_counts/1, again/1, passed_over/1]).
+
+all() -> [attributes, places, first_counts, again, passed_over].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    ok = filelib:ensure_path(filename:join(Dir, "a")),
+    "" = os:cmd("mkfifo '" ++ filename:join(Dir, "pipe") ++ "'"),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+%% The preprocessor opens the file that each of these forms names.
+attributes(Config) ->
+    Pipe = in("pipe", Config),
+    [?assertEqual({Text, {error, {Pipe, eftype}}}, {Text, check([Text], [], #{}, Config)})
+     || Text <- ["-include(\"pipe\").", "- include ( \"pi\" \"pe\" ) .", "-'include'(\"pipe\").",
+                 "-%x\n%y\n include(%z\n\"pipe\").", "-include_lib(\"pipe\").",
+                 "-include(\"" ++ Pipe ++ "\").", "x(.\n-include(\"\\x{70}ipe\").",
+                 "-doc {file, \"pipe\"}.", "-moduledoc({file, \"pipe\"}).",
+                 [255, "-include(\"pipe\")."],
+                 "-include(\"$WHITTLE_INCLUDED/pipe\")."],
+        os:putenv("WHITTLE_INCLUDED", in("", Config))],
+    os:unsetenv("WHITTLE_INCLUDED"),
+    [?assertEqual({Text, ok}, {Text, check([Text], [], #{}, Config)})
+     || Text <- ["", "x() -> include(\"pipe\").", "-file(\"pipe\", 1).", "-doc \"pipe\".",
+                 "-include(\"none\").", "-include(\"a\").", "-include(\"$WHITTLE_NONE/pipe\").",
+                 "-include(x, \"pipe\").", "-include(\"pipe\" ", "-include().", "-doc {a, b}."]].
+
+%% Includes lie in the directory of the file that names them, in the given ones, or in an
+%% application.
+places(Config) ->
+    ok = file:write_file(in("a/x.hrl", Config), "-include(\"../pipe\")."),
+    Found = {error, {in("a/../pipe", Config), eftype}},
+    ?assertEqual(Found, check("-include(\"a/x.hrl\").", [], #{}, Config)),
+    ?assertEqual(ok, check("-include(\"x.hrl\").", [], #{}, Config)),
+    ?assertEqual(Found, check("-include(\"x.hrl\").", [in("a", Config)], #{}, Config)),
+    ?assertEqual(Found, check("-include_lib(\"app/x.hrl\").", [], #{app => in("a", Config)},
+                              Config)),
+    ?assertEqual(ok, check("-include(\"app/x.hrl\").", [], #{app => in("a", Config)}, Config)).
+
+%% The compiler never opens the second path.
+first_counts(Config) ->
+    ok = file:write_file(in("a/pipe", Config), ""),
+    File = in("a/source.erl", Config),
+    ok = file:write_file(File, "-include(\"pipe\")."),
+    ?assertEqual(ok, whittle_includes:check(File, [in("", Config)], #{})),
+    ok = file:delete(in("a/pipe", Config)),
+    ?assertEqual({error, {in("pipe", Config), eftype}},
+                 whittle_includes:check(File, [in("", Config)], #{})).
+
+again(Config) ->
+    ?assertEqual(ok, check("-include(\"source.erl\"). -include(\"a/../source.erl\").", [], #{},
+                           Config)).
+
+%% The compiler reports other mistakes.
+passed_over(Config) ->
+    ?assertEqual(ok, whittle_includes:check(in("none", Config), [], #{})),
+    ?assertEqual(ok, whittle_includes:check(in("a", Config), [], #{})).
+
+check(Text, Dirs, Apps, Config) ->
+    File = in("source.erl", Config),
+    ok = file:write_file(File, Text),
+    whittle_includes:check(File, Dirs, Apps).
+
+in("", Config) -> proplists:get_value(dir, Config);
+in(Path, Config) -> filename:join(proplists:get_value(dir, Config), Path).
