@@ -45,6 +45,7 @@ mistakes_in_a_board(Config) ->
              {[{memory, 16} | Good], "memory is there twice"},
              {[memory | Good], "a term is not {Key, Value}"},
              {replaced(target, "armv9", Good), "the value of target must be one of "},
+             {replaced(image, elf, Good), "the value of image must be one of zimage, image_gz"},
              {replaced(memory, 2, Good), "the value of memory must be a number of megabytes"},
              {replaced(cross, "arm; rm -", Good), "the value of cross must be a word"},
              {replaced(cmdline, "a\"b", Good), "the value of cmdline must be a string without"},
