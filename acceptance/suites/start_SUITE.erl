@@ -14,6 +14,7 @@
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
+         missing_resolver_file/1, paths_that_are_too_long/1, emulator_that_is_none/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1]).
 
@@ -29,7 +30,8 @@ all() ->
      refused_before_the_mapper,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind,
      home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
-     asked_without_a_cookie, files_without_an_end, mapper_port,
+     asked_without_a_cookie, files_without_an_end,
+     missing_resolver_file, paths_that_are_too_long, emulator_that_is_none, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told].
@@ -516,6 +518,48 @@ files_without_an_end(Config) ->
 
 cookie_beside("WHITTLE_COOKIE_FILE") -> [];
 cookie_beside(_) -> [{"RELEASE_COOKIE", "crumb"}].
+
+%% The VM would print two reports and start.
+missing_resolver_file(Config) ->
+    File = filename:join(running:directory("files", Config), "missing.inetrc"),
+    [?assertEqual({1, iolist_to_binary(["probe: ", What, " names ", File, ": No such file or "
+                                        "directory\n"])},
+                  probe(Config, ["args"], [{Name, Value}]))
+     || {What, Name, Value} <- [{"ERL_INETRC", "ERL_INETRC", File},
+                                {"-kernel inetrc", "ERL_FLAGS",
+                                 "-kernel inetrc '\"" ++ File ++ "\"'"}]],
+    %% An empty variable is as good as none. In open_port/2 only a shell can set it.
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run("/bin/sh", ["-c", "ERL_INETRC= exec \"$0\" args",
+                                         proplists:get_value(probe, Config)])).
+
+%% The VM would print a report for each module that it looks for.
+paths_that_are_too_long(Config) ->
+    Name = lists:duplicate(255, $n),
+    Long = [Name ++ "n", lists:append(lists:duplicate(15, Name ++ "/"))],
+    [?assertEqual({2, iolist_to_binary(["probe: ", What, ": contains a path that is too long; "
+                                        "write a shorter one\n"])},
+                  probe(Config, ["args"], [{Variable, Before ++ Path}]))
+     || {What, Variable, Before} <- [{"ERL_LIBS", "ERL_LIBS", ""}, {"ERL_LIBS", "ERL_LIBS", "/:/"},
+                                     {"-pa", "ERL_FLAGS", "-pa "}, {"-pz", "ERL_FLAGS", "-pz / "}],
+        Path <- Long],
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 probe(Config, ["args"], [{"ERL_LIBS", Name ++ "::/" ++ Name},
+                                          {"ERL_FLAGS", "-pa " ++ Name}])).
+
+%% The VM would only print that it cannot write to erl_child_setup.
+emulator_that_is_none(Config) ->
+    Plain = filename:join(running:directory("files", Config), "plain"),
+    ok = file:write_file(Plain, "no program"),
+    [?assertEqual({2, iolist_to_binary(["probe: WHITTLE_EMULATOR is ", Value, ", which is not the "
+                                        "absolute path of an emulator, such as "
+                                        "/usr/bin/qemu-arm\n"])},
+                  probe(Config, [Word], [{"WHITTLE_EMULATOR", Value}]))
+     || Value <- ["-", "qemu-arm", "/", "/dev/null", "/nonexistent", Plain],
+        Word <- ["args", "--whittle-ping"]],
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run("/bin/sh", ["-c", "WHITTLE_EMULATOR= exec \"$0\" args",
+                                         proplists:get_value(probe, Config)])).
 
 mapper_port(Config) ->
     Ports = ["abc", "0", "65536", "4369x", "99999999999999999999"],

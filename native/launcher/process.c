@@ -6,6 +6,7 @@
 #include "process.h"
 #include "entry.h"
 #include "erl.h"
+#include "flags.h"
 #include "pack.h"
 #include "vfs.h"
 
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -181,6 +183,26 @@ void process_keep_self(void)
     close(fd);
 }
 
+/* Returns the path of the emulator, or NULL when the variable is not set or empty. */
+static const char *emulator_path(void)
+{
+    const char *path = secure_getenv(EMULATOR_VARIABLE);
+    return path != NULL && *path != '\0' ? path : NULL;
+}
+
+/* The path must be absolute, because the VM changes the directory before it starts some of its
+   programs. */
+void process_check_emulator(void)
+{
+    const char *path = emulator_path();
+    struct stat status;
+
+    if (path != NULL && (path[0] != '/' || stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
+                         access(path, X_OK) < 0))
+        refuse_value(EMULATOR_VARIABLE, path,
+                     "the absolute path of an emulator, such as /usr/bin/qemu-arm");
+}
+
 /*
  * Runs the file of the descriptor FD. When the file is for another processor, EMULATOR runs it;
  * its arguments have qemu's form (-0 WORD sets argv[0]). Returns only on failure.
@@ -249,7 +271,7 @@ static int exec_self(const struct program *program, char *const argv[], char *co
         words[1] = NULL;
     if (program->runs_others && (all = with_self(envp, setting)) != NULL)
         fcntl(self_fd, F_SETFD, 0);
-    exec_descriptor(self_fd, secure_getenv(EMULATOR_VARIABLE), words, all != NULL ? all : envp);
+    exec_descriptor(self_fd, emulator_path(), words, all != NULL ? all : envp);
     fcntl(self_fd, F_SETFD, FD_CLOEXEC);
     free(all);
     free(words);
@@ -261,7 +283,7 @@ static int exec_self(const struct program *program, char *const argv[], char *co
 static void exec_packed(const char *path, char *const argv[], char *const envp[])
 {
     static const char elf[4] = "\177ELF";
-    const char *emulator = secure_getenv(EMULATOR_VARIABLE);
+    const char *emulator = emulator_path();
     int fd = vfs_open_program(path);
     char head[4];
 
