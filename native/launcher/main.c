@@ -561,6 +561,7 @@ static int run_packed(int argc, char **argv)
     /* A parent passes this descriptor only to OTP's programs, and this is not one of them. */
     unsetenv("WHITTLE_SELF_FD");
     process_check_emulator();
+    process_check_system_calls();
     process_keep_self();
     set_environment();
     add_port_limit(&flags);

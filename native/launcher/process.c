@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -203,6 +204,22 @@ void process_check_emulator(void)
                      "the absolute path of an emulator, such as /usr/bin/qemu-arm");
 }
 
+void process_check_system_calls(void)
+{
+    static const char remedy[] =
+        "the program needs Linux 3.19 or newer; allow this call if a filter (seccomp) forbids it";
+    char *nothing[] = {"", NULL};
+    int fd = memfd_create("check", MFD_CLOEXEC);
+
+    if (fd < 0)
+        refuse(EXIT_FAILED, "the system call memfd_create fails", remedy);
+    close(fd);
+    /* There is no such descriptor, so the kernel runs nothing and reports EBADF. */
+    if (emulator_path() == NULL && syscall(SYS_execveat, -1, "", nothing, nothing, AT_EMPTY_PATH) &&
+        (errno == ENOSYS || errno == EPERM))
+        refuse(EXIT_FAILED, "the system call execveat fails", remedy);
+}
+
 /*
  * Runs the file of the descriptor FD. When the file is for another processor, EMULATOR runs it;
  * its arguments have qemu's form (-0 WORD sets argv[0]). Returns only on failure.
@@ -279,23 +296,26 @@ static int exec_self(const struct program *program, char *const argv[], char *co
 }
 
 /* Becomes a program of the pack, such as one in an application's priv directory. Returns only
-   on failure. */
-static void exec_packed(const char *path, char *const argv[], char *const envp[])
+   on failure: whether the pack has the program. */
+static int exec_packed(const char *path, char *const argv[], char *const envp[])
 {
     static const char elf[4] = "\177ELF";
     const char *emulator = emulator_path();
-    int fd = vfs_open_program(path);
+    int fd = vfs_open_program(path), problem;
     char head[4];
 
     if (fd < 0)
-        return;
+        return errno != ENOENT;
     /* The kernel runs a script: its interpreter is a program of this machine. */
     if (pread(fd, head, sizeof head, 0) != sizeof head || memcmp(head, elf, sizeof elf) != 0)
         emulator = NULL;
     else
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     exec_descriptor(fd, emulator, argv, envp);
+    problem = errno;
     close(fd);
+    errno = problem;
+    return 1;
 }
 
 int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
@@ -303,7 +323,8 @@ int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
     const struct program *program = program_at(path);
     if (program != NULL)
         return exec_self(program, argv, envp);
-    exec_packed(path, argv, envp);
+    if (exec_packed(path, argv, envp))
+        return -1;
     return REAL(execve)(path, argv, envp);
 }
 
