@@ -10,9 +10,10 @@
 
 -export_type([state/0, event/0, element/0]).
 
-%% The bytes that are not read yet, those of the next child before them, the number of open elements,
-%% and the piece that the bytes continue. A large child that arrives in small reads must not be
-%% copied or searched by each, so the bytes before grow at their end, and nothing matches them.
+%% The bytes that are not read yet, those of the next child before them, the number of open
+%% elements, and the piece that the bytes continue. A large child that arrives in small reads must
+%% not be copied or searched by each, so the bytes before grow at their end, and nothing matches
+%% them.
 -opaque state() :: {binary(), binary(), non_neg_integer(), inside()}.
 
 %% A tag, perhaps within a quote, or a piece until a pattern
