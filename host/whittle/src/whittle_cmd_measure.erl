@@ -154,11 +154,9 @@ reported(Dir, Values) ->
        end]).
 
 noise(#{noise := #{verdict := quiet}}) -> "";
-noise(#{noise := #{pace := Pace, others := Others, steal := Steal}}) ->
-    io_lib:format("The machine was noisy: a fixed piece of work varied by ~.1f %, other programs "
-                  "used ~.1f % of the CPU time, and the hypervisor took ~.1f %.\n"
-                  "Run the study again when the machine is quiet.\n",
-                  [100 * (Pace - 1), 100 * Others, 100 * Steal]).
+noise(Report) ->
+    ["The machine was noisy: ", whittle_measure:noise(Report), ".\n"
+     "Run the study again when the machine is quiet.\n"].
 
 compared(One, Other) ->
     case whittle_measure:compare(One, Other) of

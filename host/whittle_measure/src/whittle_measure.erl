@@ -8,7 +8,7 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, pictures/1, tables/1, titles/1, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, titles/1, noise/1, json/1]).
 -export([compare/2, comparison_tables/1, comparison_json/1]).
 -export([format_error/1, details/1, code/1]).
 
@@ -114,6 +114,10 @@ tables(#{results := Results, study := #{references := References}}) ->
 %% @doc Returns the titles of factors and levels as a table, or `[]' if the study has none.
 -spec titles(report()) -> [[unicode:chardata()]].
 titles(#{study := Study}) -> whittle_measure_table:titles(Study).
+
+%% @doc Describes how noisy the machine was, as a part of a sentence.
+-spec noise(report()) -> unicode:chardata().
+noise(#{noise := Noise}) -> whittle_measure_table:noise(Noise).
 
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides.

@@ -34,13 +34,15 @@
                         p => float(),                       % corrected; absent for one block
                         %% same: exact, and no difference; none: no difference found
                         verdict := better | worse | same | none | unknown,
+                        noisy => true,                      % the machine was; never if exact
                         detectable => float()}.
 
 %% One factor and level: a main effect. Two: an interaction.
 -type effect() :: #{changed := [{atom(), atom()}], effect := comparison()}.
 
-%% The machine's own spread. `pace' is the spread of a fixed piece of work, as a ratio.
--type noise() :: #{pace := float(), steal := float(), others := float(),
+%% The machine's own spread. `pace' is the spread of a fixed piece of work, as a ratio. `memory' is
+%% the share of the time in which a task waited for memory.
+-type noise() :: #{pace := float(), steal := float(), others := float(), memory := float(),
                    verdict := quiet | noisy}.
 
 -define(LEVEL, 0.05).
@@ -49,19 +51,29 @@
 -spec results(whittle_measure_study:study(), [whittle_measure_samples:sample()]) -> results().
 results(#{responses := Responses, programs := Programs} = Study, Samples) ->
     Runs = whittle_measure_samples:runs(Samples),
+    #{verdict := Machine} = noise(Samples),
     %% A build is as good as one block that has each cell of the build.
     Builds = [Sample#{<<"block">> := 1, <<"cell">> => Cell}
               || #{<<"cells">> := Cells} = Sample <- whittle_measure_samples:builds(Samples),
                  Cell <- Cells],
-    [result(Response, Program, whittle_measure_study:of_program(Program, Study),
-            case whittle_measure_response:is_exact(Response) of
-                true -> Builds;
-                false -> Runs
-            end)
-     || Response <- Responses, Program <- Programs,
+    [case whittle_measure_response:is_exact(Response) of
+         true -> result(Response, Program, Study, Builds);
+         false -> marked(Machine, result(Response, Program, Study, Runs))
+     end || Response <- Responses, Program <- Programs,
         whittle_measure_response:applies(Response, Program)].
 
-result(Response, #{name := Name}, Study, Samples) ->
+%% Each comparison says that the machine was noisy, so that no verdict stands alone.
+marked(quiet, Result) -> Result;
+marked(noisy, #{rows := Rows, effects := Effects} = Result) ->
+    Result#{rows := [case Row of
+                         #{ratio := #{} = Ratio} -> Row#{ratio := Ratio#{noisy => true}};
+                         #{} -> Row
+                     end || Row <- Rows],
+            effects := [Each#{effect := Effect#{noisy => true}}
+                        || #{effect := Effect} = Each <- Effects]}.
+
+result(Response, #{name := Name} = Program, All, Samples) ->
+    Study = whittle_measure_study:of_program(Program, All),
     Cells = whittle_measure_study:cells(Study),
     Values = values(Response, Samples),
     Base = maps:remove(program, whittle_measure_study:baseline(Name, Study)),
@@ -203,8 +215,8 @@ verdict(_, Log, more) when Log > 0 -> better;
 verdict(_, _, _) -> worse.
 
 %% @doc Judges the machine by what the study saw of it. It is noisy if a fixed piece of work varied
-%% by more than a tenth between the quartiles, or if others used or took more than a twentieth of
-%% the CPU time.
+%% by more than a tenth between the quartiles, if others used or took more than a twentieth of the
+%% CPU time, or if a task waited for memory in more than a twentieth of the time.
 -spec noise([whittle_measure_samples:sample()]) -> noise().
 noise(Samples) ->
     Of = fun(Key) -> [Value || #{<<"machine">> := #{Key := Value}} <- Samples] end,
@@ -216,8 +228,9 @@ noise(Samples) ->
              end,
     Steal = upper(Of(<<"steal">>)),
     Others = upper(Of(<<"others">>)),
-    #{pace => Spread, steal => Steal, others => Others,
-      verdict => case Spread > 1.1 orelse Steal > 0.05 orelse Others > 0.05 of
+    Memory = upper(Of(<<"memory_wait">>)),
+    #{pace => Spread, steal => Steal, others => Others, memory => Memory,
+      verdict => case Spread > 1.1 orelse lists:max([Steal, Others, Memory]) > 0.05 of
                      true -> noisy;
                      false -> quiet
                  end}.

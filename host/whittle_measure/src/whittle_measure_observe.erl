@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, record/2, patience/1, format_error/1, last/1]).
+-export([run/2, record/2, patience/1, output/1, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -285,6 +285,10 @@ last_bytes({_, Pieces}) ->
     Bytes = iolist_to_binary(Pieces),
     Kept = min(byte_size(Bytes), ?OUTPUT),
     binary:copy(binary:part(Bytes, byte_size(Bytes), -Kept)).
+
+%% @doc Returns what the program of an error had printed, or its workload if that failed.
+-spec output(error()) -> binary().
+output(Error) -> element(tuple_size(Error), Error).
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -147,9 +147,11 @@ summary(#{samples := Samples} = Report) ->
       "but the build is exact.</p>\n"] || Builds > 0]
         ++ [runs(length(Samples) - Builds, Report) || length(Samples) > Builds].
 
-runs(Count, #{study := #{blocks := Blocks, seed := Seed},
-              noise := #{verdict := Verdict, pace := Pace, others := Others, steal := Steal}}) ->
-    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(Blocks),
+%% A run that was stopped has fewer blocks than its study.
+runs(Count, #{study := #{seed := Seed}, samples := Samples,
+              noise := #{verdict := Verdict} = Noise}) ->
+    Blocks = lists:usort([Block || #{<<"block">> := Block} <- Samples, is_integer(Block)]),
+    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(length(Blocks)),
      " blocks, in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
      "is a median with its bootstrap interval; the head of its column has the confidence. "
      "Its ratio compares with the baseline in the same block. ",
@@ -157,10 +159,7 @@ runs(Count, #{study := #{blocks := Blocks, seed := Seed},
          quiet -> "The machine was quiet: ";
          noisy -> "<strong>The machine was noisy, so small differences mean little:</strong> "
      end,
-     io_lib:format("a fixed piece of work varied by ~.1f&nbsp;% between its quartiles, other "
-                   "programs used ~.1f&nbsp;% of the CPU time, and the hypervisor took "
-                   "~.1f&nbsp;%.</p>~n",
-                   [100 * (Pace - 1), 100 * Others, 100 * Steal])].
+     whittle_measure_table:noise(Noise), ".</p>\n"].
 
 footer(#{study := #{name := Name}, facts := Facts} = Report) ->
     Command = case front(Report) of

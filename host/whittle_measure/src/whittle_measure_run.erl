@@ -193,10 +193,11 @@ all([#{cell := Cell} = Run | Rest], Index, Count, Start, Study, Prepared,
     #{log := Log, tell := Tell} = Context) ->
     Tell({run, Index, Count, whittle_measure_study:key(Cell),
           {left, left(Index, Count, Start, Study)}}),
-    Sample = sample(Run, Study, Prepared, Context),
-    case whittle_measure_samples:append(Log, Sample) of
-        ok -> all(Rest, Index + 1, Count, Start, Study, Prepared, Context);
-        {error, _} = Error -> Error
+    Kept = steps([fun(_) -> sample(Run, Study, Prepared, Context) end,
+                  fun(Sample) -> whittle_measure_samples:append(Log, Sample) end]),
+    case Kept of
+        {error, _} = Error -> Error;
+        _ -> all(Rest, Index + 1, Count, Start, Study, Prepared, Context)
     end.
 
 %% Estimates with the mean of the runs so far, or at first with the duration in the study.
@@ -211,7 +212,7 @@ key(Cell) ->
                     || {Name, Level} <- maps:to_list(whittle_measure_study:key(Cell))]).
 
 sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
-       #{tell := Tell} = Context) ->
+       #{dir := Dir, tell := Tell} = Context) ->
     Pace = whittle_measure_machine:pace(),
     Before = whittle_measure_machine:look(),
     Outcome = outcome(Cell, maps:get(whittle_measure_subject:build(Cell), Prepared), Study,
@@ -222,13 +223,18 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
     case Outcome of
         {ok, Seen} ->
             Taken = taken(Cell, Seen, Study, Context),
-            maps:merge(Common, (account(Seen))#{curve => curve(Seen),
-                                                values => maps:get(values, Taken),
-                                                failed => maps:get(failed, Taken)});
+            {ok, maps:merge(Common, (account(Seen))#{curve => curve(Seen),
+                                                     values => maps:get(values, Taken),
+                                                     failed => maps:get(failed, Taken)})};
         {error, Reason} ->
             Line = unicode:characters_to_binary(whittle_measure_observe:format_error(Reason)),
             Tell({failed, whittle_measure_study:key(Cell), Line}),
-            Common#{values => #{}, failed => #{run => Line}, curve => []}
+            Failed = Common#{values => #{}, failed => #{run => Line}, curve => []},
+            case whittle_measure_samples:keep_log(Dir, {Block, Position},
+                                                  whittle_measure_observe:output(Reason)) of
+                {ok, Named} -> {ok, maps:merge(Failed, Named)};
+                {error, _} = Error -> Error
+            end
     end.
 
 curve(Seen) ->

@@ -5,11 +5,15 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([check/3, create/2, open/2, replace/2, read/1, read_study/1, append/2, close/1, named/2]).
+-export([check/3, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
+         named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
 -export_type([facts/0, sample/0, log/0, error/0]).
+
+%% The last bytes of the output of a failed program that stay.
+-define(LOG, 64 * 1024).
 
 %% The limit in bytes of a file of samples. A run with its curve and account has 5 kB.
 -define(MOST, 1 bsl 30).
@@ -56,7 +60,7 @@ create(Dir, Facts) ->
     whittle_work:steps(
       [fun(_) -> unused(Dir) end,
        fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
-       fun(_) -> replace(Dir, Facts) end,
+       fun(_) -> write_facts(Dir, Facts) end,
        fun(_) -> append_to(Dir) end]).
 
 %% @doc Continues a directory. The error is `changed', with the names of the facts that differ.
@@ -81,10 +85,24 @@ changes(#{<<"inputs">> := New}, Before) ->
     [Name || Name <- lists:usort(maps:keys(New) ++ maps:keys(Old)),
              maps:get(Name, New, none) =/= maps:get(Name, Old, none)].
 
-%% @doc Replaces the facts of a directory, for runs whose cells are known only at the end.
--spec replace(file:filename(), facts() | map()) -> ok | {error, error()}.
-replace(Dir, Facts) ->
-    named(facts(Dir), file:write_file(facts(Dir), [jiffy:encode(Facts), $\n])).
+%% @doc Changes some facts of a directory, for runs whose cells are known only later. The other
+%% facts stay.
+-spec amend(file:filename(), #{binary() => term()}) -> ok | {error, error()}.
+amend(Dir, Changes) ->
+    case read(Dir) of
+        {ok, Facts, _} -> write_facts(Dir, maps:merge(Facts, Changes));
+        {error, _} = Error -> Error
+    end.
+
+%% A full disk or a crash leaves the facts that were there before.
+write_facts(Dir, Facts) ->
+    Part = facts(Dir) ++ ".part",
+    named(facts(Dir), case file:write_file(Part, [jiffy:encode(Facts), $\n]) of
+                          ok -> file:rename(Part, facts(Dir));
+                          {error, _} = Error ->
+                              _ = file:delete(Part),
+                              Error
+                      end).
 
 %% @doc Reads the facts and the samples of a directory.
 -spec read(file:filename()) -> {ok, facts(), [sample()]} | {error, error()}.
@@ -147,6 +165,24 @@ append(Log, Sample) ->
               ok -> file:datasync(Log);
               {error, _} = Error -> Error
           end).
+
+%% @doc Keeps the end of what a failed program printed, in a file beside the samples. `Run' is the
+%% run's block and position. The result is the key of the sample that names the file.
+-spec keep_log(file:filename(), {integer(), pos_integer()}, binary()) ->
+          {ok, #{log => binary()}} | {error, error()}.
+keep_log(_, _, <<>>) -> {ok, #{}};
+keep_log(Dir, {Block, Position}, Output) ->
+    Name = lists:flatten(io_lib:format("logs/~b-~b.log", [Block, Position])),
+    File = filename:join(Dir, Name),
+    Kept = binary:part(Output, byte_size(Output), -min(byte_size(Output), ?LOG)),
+    Written = case filelib:ensure_dir(File) of
+                  ok -> file:write_file(File, Kept);
+                  {error, _} = Error -> Error
+              end,
+    case named(File, Written) of
+        ok -> {ok, #{log => list_to_binary(Name)}};
+        {error, _} = Failed -> Failed
+    end.
 
 %% @doc Closes the log.
 -spec close(log()) -> ok.

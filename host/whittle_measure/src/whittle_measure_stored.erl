@@ -62,7 +62,8 @@ is_point(_) -> false.
 
 %% The pace is the time of some work, so it is not 0.
 is_load(Load) when is_map(Load) ->
-    lists:all(fun is_value/1, maps:values(maps:with([<<"steal">>, <<"others">>], Load)))
+    lists:all(fun is_value/1, maps:values(maps:with([<<"steal">>, <<"others">>, <<"memory_wait">>],
+                                                 Load)))
         andalso case Load of
                     #{<<"pace">> := Pace} -> is_value(Pace) andalso Pace > 0;
                     #{} -> true

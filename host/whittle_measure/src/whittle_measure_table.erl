@@ -2,8 +2,8 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, titles/1, json/2, interval_head/1, value/2, interval/2, comparison/1,
-         verdict/1, levels/1, varied/1, unit/1]).
+-export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2, interval/2]).
+-export([comparison/1, verdict/1, levels/1, varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -42,6 +42,14 @@ interval_head(Counts) ->
 %% 93.75 % becomes 93 %: the number promises no more than there is.
 confidence(Count) ->
     [integer_to_list(trunc(100 * whittle_measure_statistics:confidence(Count))), " %"].
+
+%% @doc Writes the noise of the machine as a part of a sentence.
+-spec noise(whittle_measure_analysis:noise()) -> unicode:chardata().
+noise(#{pace := Pace, others := Others, steal := Steal, memory := Memory}) ->
+    io_lib:format("a fixed piece of work varied by ~.1f % between its quartiles, other programs "
+                  "used ~.1f % of the CPU time, the hypervisor took ~.1f %, and tasks waited for "
+                  "memory in ~.1f % of the time",
+                  [100 * Part || Part <- [Pace - 1, Others, Steal, Memory]]).
 
 %% @doc Returns the lines below that table: the confidence of intervals of few runs, the sources of
 %% the references, and references that stand in no row.
@@ -197,6 +205,8 @@ comparison(#{median := Median}) -> io_lib:format("~.3f", [Median]).
 %% @doc Writes the verdict of a comparison in words.
 -spec verdict(whittle_measure_analysis:comparison() | baseline) -> unicode:chardata().
 verdict(baseline) -> "";
+verdict(#{noisy := true, n := N} = Comparison) when N > 1 ->
+    [verdict(maps:remove(noisy, Comparison)), " (noisy machine)"];
 verdict(#{verdict := better}) -> "better";
 verdict(#{verdict := worse}) -> "worse";
 verdict(#{verdict := same}) -> "the same";

@@ -6,16 +6,15 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
-         cut_line/1,
-         exists/1, checked_before_builds/1, failing/1, all_fail/1, recording_whole/1,
-         no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1, compared/1, page/1,
-         titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         cut_line/1, exists/1, checked_before_builds/1, failing/1, bounded_log/1, all_fail/1,
+         recording_whole/1, no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
+         compared/1, page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
-     checked_before_builds, failing, all_fail, recording_whole, no_program, wrapped, reported,
-     bad_studies, shipped,
-     compared, page, titles, references, full_disk, every_error_is_one_line].
+     checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program, wrapped,
+     reported, bad_studies, shipped, compared, page, titles, references, full_disk,
+     every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -241,7 +240,27 @@ failing(Config) ->
     ?assertMatch(#{levels := #{size := medium}, n := 0, failed := 3}, Failed),
     ?assertNot(is_map_key(median, Failed)),
     ?assertEqual([<<"the program ended with exit code 7: its last line is `no memory'">>],
-                 lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])).
+                 lists:usort([Line || #{<<"failed">> := #{<<"run">> := Line}} <- Samples])),
+    %% The end of its output stays in a file.
+    Logs = [Log || #{<<"failed">> := #{<<"run">> := _}, <<"log">> := Log} <- Samples],
+    ?assertEqual(3, length(lists:usort(Logs))),
+    [?assertEqual({ok, <<"no memory\n">>}, file:read_file(filename:join(Dir, Log)))
+     || Log <- Logs],
+    ?assertEqual([], [Log || #{<<"failed">> := None, <<"log">> := Log} <- Samples,
+                             map_size(None) =:= 0]).
+
+%% The end of a long output counts.
+bounded_log(Config) ->
+    Dir = in("out", Config),
+    ?assertEqual({ok, #{}}, whittle_measure_samples:keep_log(Dir, {1, 2}, <<>>)),
+    Output = <<(binary:copy(<<"x">>, 200_000))/binary, "last">>,
+    {ok, #{log := <<"logs/1-2.log">>}} = whittle_measure_samples:keep_log(Dir, {1, 2}, Output),
+    {ok, Kept} = file:read_file(filename:join(Dir, "logs/1-2.log")),
+    ?assertEqual(65_536, byte_size(Kept)),
+    ?assertEqual(<<"last">>, binary:part(Kept, byte_size(Kept), -4)),
+    ok = file:make_symlink("/dev/full", filename:join(Dir, "logs/1-3.log")),
+    ?assertMatch({error, {file, _, enospc}},
+                 whittle_measure_samples:keep_log(Dir, {1, 3}, Output)).
 
 %% Without a single value there is nothing to report. The samples stay.
 all_fail(Config) ->

@@ -5,11 +5,12 @@
 
 -export([all/0]).
 -export([ratios/1, uncertain/1, effects/1, interaction/1, failed_runs/1, one_block/1, warm_up/1,
-         noise/1, more_is_better/1, exact/1, beyond_all_numbers/1, few_blocks/1]).
+         noise/1, more_is_better/1, exact/1, beyond_all_numbers/1, few_blocks/1,
+         noisy_verdicts/1]).
 
 all() ->
     [ratios, uncertain, effects, interaction, failed_runs, one_block, warm_up, noise,
-     more_is_better, exact, beyond_all_numbers, few_blocks].
+     more_is_better, exact, beyond_all_numbers, few_blocks, noisy_verdicts].
 
 %% Blocks differ by far more than the cells, and the ratios are found all the same.
 ratios(_) ->
@@ -138,9 +139,31 @@ noise(_) ->
     Disturbed = [Sample#{<<"machine">> := Machine#{<<"others">> => 0.5}}
                  || #{<<"machine">> := Machine} = Sample <- Samples],
     ?assertMatch(#{verdict := noisy}, whittle_measure_analysis:noise(Disturbed)),
+    Waiting = [Sample#{<<"machine">> := Machine#{<<"memory_wait">> => 0.06}}
+               || #{<<"machine">> := Machine} = Sample <- Samples],
+    ?assertMatch(#{verdict := noisy, memory := 0.06}, whittle_measure_analysis:noise(Waiting)),
     Uneven = [Sample#{<<"machine">> := Machine#{<<"pace">> => 5000 + 1000 * Block}}
               || #{<<"machine">> := Machine, <<"block">> := Block} = Sample <- Samples],
     ?assertMatch(#{verdict := noisy}, whittle_measure_analysis:noise(Uneven)).
+
+%% Each verdict of a noisy run says so, also in the data.
+noisy_verdicts(_) ->
+    Samples = samples(12, fun(_, Level) -> level(Level, 1.0, 0.8) end),
+    Noisy = [Sample#{<<"machine">> := Machine#{<<"others">> => 0.5}}
+             || #{<<"machine">> := Machine} = Sample <- Samples],
+    Verdicts = fun(Of) ->
+                       Result = result(#{}, Of),
+                       [_ | Rows] = whittle_measure_table:rows(Result, []),
+                       {[lists:flatten(lists:nth(5, Row)) || Row <- Rows],
+                        maps:get(effects, whittle_measure_table:json(Result, []))}
+               end,
+    {["" | Quiet], [#{effect := Effect} | _]} = Verdicts(Samples),
+    ?assert(lists:member("better", Quiet)),
+    ?assertNot(is_map_key(noisy, Effect)),
+    {["" | Loud], Effects} = Verdicts(Noisy),
+    [?assertMatch({_, {match, _}}, {Verdict, re:run(Verdict, " \\(noisy machine\\)$")})
+     || Verdict <- Loud],
+    [?assertMatch(#{effect := #{noisy := true}}, Each) || Each <- Effects].
 
 %% Internal functions
 

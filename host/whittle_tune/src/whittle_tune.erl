@@ -114,7 +114,7 @@ tune(Path, #{out := Out} = Options) ->
        fun(Found) ->
                whittle_work:steps(
                  [fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
-                  fun(_) -> whittle_tune_report:page(Dir, Path, Found) end,
+                  fun(_) -> whittle_tune_report:page(Dir, Found) end,
                   fun(#{page := Page, notes := Notes}) ->
                           {ok, #{found => Found, out => Out, dir => Dir, page => Page,
                                  notes => Notes}}

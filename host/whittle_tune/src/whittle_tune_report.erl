@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_tune_report).
 
--export([tables/1, page/3, write/3, text/2, json/1]).
+-export([tables/1, page/2, write/3, text/2, json/1]).
 
 -define(MEGABYTE, 1.0e6).
 
@@ -50,41 +50,17 @@ values(Best, #{candidates := Candidates}) ->
     hd([Values || #{name := Name, values := Values} <- Candidates, Name =:= Best] ++ [#{}]).
 
 %% @doc Writes the page of a search into the directory of its samples.
--spec page(file:filename(), file:filename(), whittle_tune_search:found()) ->
+-spec page(file:filename(), whittle_tune_search:found()) ->
           {ok, whittle_measure:report()} | {error, whittle_measure:reason()}.
-page(Dir, Path, Found) ->
-    Study = (study(Path, Found))#{front => [front(Found)]},
-    Facts = #{study => <<"tune">>, title => binary(maps:get(title, Study)),
-              term => binary(io_lib:format("~tp.~n", [Study])), seed => 1,
-              machine => whittle_measure_machine:facts(),
-              otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
-              inputs => #{program => binary(Path)}},
-    case whittle_measure_samples:replace(Dir, Facts) of
+page(Dir, Found) ->
+    #{candidates := Candidates, results := Results, validation := Validation,
+      about := About} = Found,
+    Ran = [Name || #{name := Name} <- Results ++ Validation],
+    Names = [Name || #{name := Name} <- Candidates, lists:member(Name, Ran)],
+    case whittle_tune_study:complete(Dir, Names, [front(Found)], About) of
         ok -> whittle_measure:report(Dir);
         {error, _} = Error -> Error
     end.
-
-%% The page of a study: one factor, and one level for each candidate that has run.
-study(Path, #{candidates := Candidates, results := Results, validation := Validation}) ->
-    All = Results ++ Validation,
-    Ran = lists:usort([Name || #{name := Name} <- All]),
-    #{name => "tune", file => "tune", base => ".",
-      title => "Settings for " ++ filename:basename(Path),
-      question => "Which settings of the VM save memory, and what do they cost?",
-      programs => [#{name => list_to_atom(filename:basename(Path)), command => [Path],
-                     arguments => [], request => #{}}],
-      factors => [#{name => settings,
-                    levels => [#{name => Name, request => #{}, flags => [], environment => [],
-                                 runner => whittle}
-                               || #{name := Name} <- Candidates, lists:member(Name, Ran)]}],
-      baseline => #{settings => own},
-      responses => [#{name => rss_peak, kind => rss_peak}]
-          ++ [#{name => Kind, kind => Kind} || Kind <- time(All)] ++ [#{name => cpu, kind => cpu}],
-      blocks => lists:max([1 | [Block || #{block := Block} <- All]]), warmup => 0, seed => 1,
-      duration => 1, references => []}.
-
-time(Results) ->
-    lists:usort([Kind || #{kind := Kind} <- Results]).
 
 %% The trade-off between memory and time, as a chart of points.
 front(#{results := Results, validation := Validation, candidates := Candidates, best := Best}) ->

@@ -33,6 +33,7 @@
 -type found() ::
         #{account := whittle_measure_account:account(),
           settings := [whittle_tune_settings:setting()],
+          about := whittle_tune_study:about(),
           candidates := [whittle_tune_candidate:candidate()],
           results := [whittle_tune_race:result()],     % of the search
           validation := [whittle_tune_race:result()],
@@ -91,16 +92,23 @@ run(Path, Subject, #{run := RunOptions, seconds := Seconds} = Options) ->
                   end])
        end,
        fun({Account, Outcome, Settings, Each}) ->
-               Facts = facts(Path, Options),
-               case whittle_measure_samples:create(maps:get(dir, Options), Facts) of
+               Dir = maps:get(dir, Options),
+               Blocks = maps:get(blocks, Options, ?MOST_BLOCKS),
+               About = #{path => Path, seed => maps:get(seed, Options, 1), blocks => Blocks,
+                         kinds => [kind(Work) || Work <- [work(Outcome)], Work =/= none]},
+               Facts = whittle_tune_study:facts(
+                         About,
+                         Options#{candidates => names(first_candidates(Account, Settings))}),
+               case whittle_measure_samples:create(Dir, Facts) of
                    {ok, Log} ->
-                       State = #{subject => Subject, settings => Settings, log => Log,
+                       State = #{dir => Dir, about => About, subject => Subject,
+                                 settings => Settings, log => Log,
                                  options => RunOptions, tell => Tell, work => work(Outcome),
                                  variable => variable(Outcome),
                                  limits => maps:with([ram, slowdown], Options), block => 1,
                                  random => rand:seed_s(exsss, maps:get(seed, Options, 1)),
                                  program => filename:basename(Path), results => [],
-                                 blocks => maps:get(blocks, Options, ?MOST_BLOCKS),
+                                 blocks => Blocks,
                                  each => Each, until => Start + Seconds},
                        Found = search(Account, Seconds, State),
                        ok = whittle_measure_samples:close(Log),
@@ -118,13 +126,6 @@ took(#{memory := Memory} = Outcome) ->
 
 release(<<>>) -> list_to_integer(erlang:system_info(otp_release));
 release(Otp) -> binary_to_integer(Otp).
-
-facts(Path, #{ram := Ram, slowdown := Slowdown, seconds := Seconds} = Options) ->
-    #{study => <<"tune">>, title => <<"tune">>, term => <<>>, seed => maps:get(seed, Options, 1),
-      machine => whittle_measure_machine:facts(),
-      otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
-      inputs => #{program => unicode:characters_to_binary(Path), seconds => Seconds,
-                  ram => case Ram of none -> null; _ -> Ram end, slowdown => Slowdown}}.
 
 %% Internal functions: before the search
 
@@ -162,9 +163,17 @@ work(_) -> none.
 
 %% Internal functions: the parts of the search
 
+%% The candidates that are known before the first run: the program's own settings, the moves, and
+%% the references.
+first_candidates(Account, Settings) ->
+    [whittle_tune_candidate:own() | moves(Account, Settings)]
+        ++ whittle_tune_candidate:references(Settings).
+
+moves(Account, Settings) ->
+    whittle_tune_candidate:moves(Account, Settings) ++ whittle_tune_candidate:tried(Settings).
+
 search(Account, Seconds, #{settings := Settings, blocks := Blocks} = State0) ->
-    Moves = whittle_tune_candidate:moves(Account, Settings)
-        ++ whittle_tune_candidate:tried(Settings),
+    Moves = moves(Account, Settings),
     References = whittle_tune_candidate:references(Settings),
     Own = whittle_tune_candidate:own(),
     Validation = Seconds * ?VALIDATION,
@@ -194,6 +203,7 @@ search(Account, Seconds, #{settings := Settings, blocks := Blocks} = State0) ->
                        Holding = whittle_tune_race:best(Ranked, Validated, Limits),
                        Chosen = hd(Holding ++ [own]),
                        {ok, #{account => Account, settings => Settings,
+                              about => maps:get(about, State),
                               candidates => Candidates ++ References, results => Results,
                               validation => Validated, validated => names(Final), best => Chosen,
                               detectable => whittle_tune_race:detectable(Ranked, Validated),
@@ -226,8 +236,13 @@ named(Name, Candidates) ->
     hd([Candidate || #{name := Of} = Candidate <- Candidates, Of =:= Name]).
 
 %% Races candidates against the baseline until one is left, or until the time of the validation.
-race(Racing, All, Validation, #{blocks := Blocks} = State) ->
-    race(Racing, All, Validation, State, Blocks).
+race(Racing, All, Validation, #{blocks := Blocks, settings := Settings, dir := Dir,
+                               about := About} = State) ->
+    Known = names(All) ++ names(whittle_tune_candidate:references(Settings)),
+    case whittle_tune_study:complete(Dir, Known, [], About) of
+        ok -> race(Racing, All, Validation, State, Blocks);
+        {error, _} = Error -> Error
+    end.
 
 race(Racing, All, Validation, #{until := Until, each := Each} = State, Blocks) ->
     Left = Until - Validation - erlang:monotonic_time(second),
@@ -300,10 +315,17 @@ one(Position, #{name := Name, values := Values},
                failed => maps:from_list([{run, Line} || #{failed := Line} <- [Result]]),
                curve => []},
     Took = max(1, erlang:monotonic_time(second) - Start),
-    case whittle_measure_samples:append(Log, Sample) of
-        ok -> {ok, State#{results := Results ++ [Result], each := (Each + Took) / 2}};
-        {error, _} = Error -> Error
-    end.
+    whittle_work:steps(
+      [fun(_) ->
+               whittle_measure_samples:keep_log(maps:get(dir, State), {Block, Position},
+                                                failed_output(Result, Outcome))
+       end,
+       fun(Named) -> whittle_measure_samples:append(Log, maps:merge(Sample, Named)) end,
+       fun(_) -> {ok, State#{results := Results ++ [Result], each := (Each + Took) / 2}} end]).
+
+failed_output(#{failed := _}, {error, {run, Reason}}) -> whittle_measure_observe:output(Reason);
+failed_output(#{failed := _}, {ok, #{output := Output}}) -> Output;
+failed_output(_, _) -> <<>>.
 
 %% The names of docs/measure.md.
 responses(#{work := none}) -> [{peak, rss_peak}, {cpu, cpu}];

@@ -4,12 +4,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([searched/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
+-export([searched/1, stopped/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
          fails_without/1, full_disk/1, one_run/1, recorded/1, no_recording/1, other_processor/1,
          every_error_is_one_line/1]).
 
-all() -> [searched, used_directory, budget_below_code, short_work, short_time, fails_without,
-          full_disk, one_run, recorded, no_recording, other_processor, every_error_is_one_line].
+all() -> [searched, stopped, used_directory, budget_below_code, short_work, short_time,
+          fails_without, full_disk, one_run, recorded, no_recording, other_processor,
+          every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a search", atom_to_list(Case)]),
@@ -46,6 +47,7 @@ searched(Config) ->
     ?assertEqual(Runs, length(binary:matches(Samples, <<"\n">>))),
     ?assertMatch({_, _}, binary:match(Samples, <<"no memory">>)),
     ?assert(filelib:is_regular(Page)),
+    ?assertMatch([_ | _], filelib:wildcard("logs/*.log", Dir)),
     [[_, [_ | _] | _] | _] = whittle_tune:tables(Tuned),
     #{recommended := Best, front := [_ | _]} = whittle_tune:found_json(Tuned),
     _ = iolist_to_binary(whittle_json:encode(whittle_tune:found_json(Tuned))),
@@ -58,6 +60,37 @@ searched(Config) ->
     ok = file:delete(Page),
     ?assertMatch({ok, #{page := Page}}, whittle_measure:report(Dir)),
     ?assertEqual({ok, Html}, file:read_file(Page)).
+
+%% Ctrl-C, an error of the disk or a crash may stop a search at any run. `whittle measure report'
+%% reads what it had measured. The budget and the seed stay in the facts.
+stopped(Config) ->
+    [begin
+         Out = in(Name, Config),
+         {Pid, Monitor} =
+             spawn_monitor(
+               fun() ->
+                       whittle_tune:tune(program("", Config),
+                                         #{out => Out, time => 1000, blocks => 1, slowdown => 1.0,
+                                           ram => 900_000_000,
+                                           tell => fun(Event) -> stop_behind(Prefix, Event) end})
+               end),
+         receive {'DOWN', Monitor, process, Pid, Why} -> ?assertEqual(stopped, Why) end,
+         Dir = Out ++ ".tuning",
+         {ok, #{samples := Samples, facts := Facts,
+                results := [#{rows := Rows} | _]}} = whittle_measure:report(Dir),
+         ?assertEqual(lists:usort([Of || #{<<"cell">> := #{<<"settings">> := Of}} <- Samples]),
+                      lists:usort([atom_to_binary(Of) || #{levels := #{settings := Of},
+                                                          median := _} <- Rows])),
+         ?assertMatch(#{<<"inputs">> := #{<<"ram">> := 900_000_000, <<"seconds">> := 1000}}, Facts)
+     end || {Name, Prefix} <- [{"moves", "min"}, {"combinations", "mix_"}]].
+
+%% Stops at the first run behind one of a candidate with this name or prefix.
+stop_behind(Prefix, {run, _, Name, _}) ->
+    case put(stop, lists:prefix(Prefix, atom_to_list(Name))) of
+        true -> exit(stopped);
+        _ -> ok
+    end;
+stop_behind(_, _) -> ok.
 
 used_directory(Config) ->
     Out = in("used", Config),
