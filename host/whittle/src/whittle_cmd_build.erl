@@ -106,7 +106,8 @@ run(Values) ->
     run(maps:merge(#{target => whittle_runtime:default_target()}, Values), none).
 
 run(Values, Board) ->
-    whittle_work:steps([fun(_) -> check_names(Values) end,
+    whittle_work:steps([fun(_) -> no_output(Values) end,
+                        fun(_) -> check_names(Values) end,
                         fun(_) -> check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) when Board =:= none ->
@@ -134,6 +135,12 @@ no_otp(Value) ->
         _ ->
             ""
     end.
+
+%% An output and the input of its build often have the same name.
+no_output(#{arguments := [Path]}) ->
+    Input = "an application, a release or an escript: name the input of that build",
+    whittle_work:steps([fun(_) -> whittle_failure:no_image(Path, "build", Input) end,
+                        fun(_) -> whittle_failure:no_executable(Path, "build", Input) end]).
 
 check_names(Values) ->
     case [{Name, Why} || Name <- maps:get(app, Values, []),

@@ -2,7 +2,7 @@
 -module(whittle_failure).
 
 -export([usage/1, work/1, work/2, make/1, measure/1, tune/1, load/1, board/1, replaces/2]).
--export([no_image/3]).
+-export([no_image/3, no_executable/3]).
 -export([exit_code/1, json/1, mistake/1]).
 
 %% @doc Makes the failure for a usage error.
@@ -62,6 +62,21 @@ no_image(File, Command, Needs) ->
         image ->
             usage([File, " is an image, and `whittle ", Command, "' needs ", Needs]);
         cut -> board({cut_image, File})
+    end.
+
+%% @doc Fails if a file is an executable that `whittle build' made.
+-spec no_executable(file:filename(), Command :: string(), Needs :: unicode:chardata()) ->
+          ok | {error, whittle:failure()}.
+no_executable(File, Command, Needs) ->
+    case whittle_file:first(File, 4) of
+        {ok, <<127, "ELF">>} ->
+            case whittle_pack:read(File) of
+                {ok, _} ->
+                    usage([File, " is an executable of Whittle, and `whittle ", Command, "' needs ",
+                           Needs]);
+                {error, _} -> ok
+            end;
+        _ -> ok
     end.
 
 %% @doc Fails if the output of a command would replace the program that the command runs.

@@ -395,7 +395,7 @@ completion(Config) ->
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
              {"size --", "--by --json"},
-             {"build app --board q", "qemu-arm"},
+             {"build app --board q", "qemu-aarch64 qemu-arm"},
              {"run out --", "--memory --serial --monitor --no-reboot"}]].
 
 %% An interactive zsh completes the typed words, each with a tab, and runs the line.
@@ -975,6 +975,9 @@ bad_files(Config) ->
                      "build it again"},
              {"longer", "longer: the executable is damaged (other bytes follow its last byte): "
                         "copy it again, or build it again"}]],
+    ?assertEqual({2, "", "whittle: hello is an executable of Whittle, and `whittle build' needs an "
+                  "application, a release or an escript: name the input of that build\n"},
+                 whittle(Config, ["build", "hello", "-o", "again"])),
     [?assertEqual({1, "", "whittle: " ++ Line ++ "\n"}, whittle(Config, ["why", File, "lists"]))
      || {File, Line} <-
             [{"/bin/sh", "/bin/sh: it contains no packed application: name a file that "
@@ -1133,8 +1136,8 @@ run_options(Config) ->
                            ?assertMatch({Words, 2, _, {match, _}},
                                         {Words, Code, Line,
                                          re:run(Line, "^whittle: .*whole.img is an image, and "
-                                                "`whittle t")})
-                       end || Words <- [["tune", "./whole.img"],
+                                                "`whittle [bt]")})
+                       end || Words <- [["build", "whole.img"], ["tune", "./whole.img"],
                                         ["tune", "--explain", "./whole.img"],
                                         ["trace", "--", "./whole.img"]]]
               end,

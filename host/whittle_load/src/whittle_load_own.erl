@@ -15,7 +15,8 @@
 
 -export_type([code/0]).
 
--type code() :: #{module := module(), beam := binary(), exports := [{atom(), arity()}]}.
+-type code() :: #{module := module(), beam := binary(), exports := [{atom(), arity()}],
+                  attributes := [{atom(), term()}]}.
 
 -define(LARGEST, 10_000_000).
 -define(CALLBACKS, [{init, 2}, {step, 3}, {data, 2}, {closed, 1}, {match, 2}]).
@@ -82,11 +83,13 @@ compiled_before(File) ->
         {ok, <<31, 139, _/binary>> = Gzipped} ->
             case whittle_bounded:inflate(31, Gzipped, ?LARGEST) of
                 {ok, _} = Ok -> Ok;
-                {error, _} -> {error, [File, " is not a compiled module"]}
+                {error, Why} -> {error, no_module(File, {damaged, {file, Why}})}
             end;
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
     end.
+
+no_module(File, Error) -> [File, $\s, whittle_beam:format_error(Error)].
 
 compiled(File) ->
     case whittle_work:steps([fun(_) -> whittle_file:whole(File, ?LARGEST) end,
@@ -117,16 +120,20 @@ problem(File, {{Line, Column}, Module, Reason}) ->
 problem(File, {Line, Module, Reason}) ->
     io_lib:format("~ts:~b: ~ts", [File, Line, Module:format_error(Reason)]).
 
-%% The agents contain these modules beside OTP's and their own.
+%% A damaged file may claim more than the memory holds, so `beam_lib' does not read it. The agents
+%% contain these modules beside OTP's and their own.
 code(Bytes, File) ->
-    case beam_lib:chunks(Bytes, [exports]) of
-        {ok, {Module, [{exports, Exports}]}} ->
+    case whittle_beam:read(Bytes) of
+        {ok, Beam} ->
+            Module = whittle_beam:module(Beam),
             case is_taken(Module) of
-                false -> {ok, #{module => Module, beam => Bytes, exports => Exports}};
+                false ->
+                    {ok, #{module => Module, beam => Bytes, exports => whittle_beam:exports(Beam),
+                           attributes => whittle_beam:attributes(Beam)}};
                 true -> {error, [File, ": Whittle or OTP already has a module `",
                                  atom_to_list(Module), "': choose another name"]}
             end;
-        {error, beam_lib, _} -> {error, [File, " is not a compiled module"]}
+        {error, Error} -> {error, no_module(File, Error)}
     end.
 
 is_taken(Module) ->
@@ -144,14 +151,10 @@ exported(Functions, File, #{exports := Exports} = Code) ->
                      ": see docs/load.md"]}
     end.
 
-attribute(Name, Example, File, #{beam := Bytes} = Code) ->
-    Attributes = case beam_lib:chunks(Bytes, [attributes]) of
-                     {ok, {_, [{attributes, Found}]}} -> Found;
-                     {error, beam_lib, _} -> []
-                 end,
-    case proplists:get_value(Name, Attributes) of
-        Values when length(Values) > 0 -> {ok, {Values, Code}};
-        _ -> {error, [File, " has no attribute `", atom_to_list(Name), "': write one such as ",
+attribute(Name, Example, File, #{attributes := Attributes} = Code) ->
+    case lists:append([Values || {Is, Values} <- Attributes, Is =:= Name, length(Values) >= 0]) of
+        [_ | _] = All -> {ok, {All, Code}};
+        [] -> {error, [File, " has no attribute `", atom_to_list(Name), "': write one such as ",
                       Example]}
     end.
 

@@ -5,10 +5,10 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([client/1, optional/1, data/1, compiled/1, wrong_client/1, wrong_data/1, wrong_file/1,
-         endless_includes/1, two_modules/1, options/1]).
+         swollen/1, endless_includes/1, two_modules/1, options/1]).
 
 all() ->
-    [client, optional, data, compiled, wrong_client, wrong_data, wrong_file,
+    [client, optional, data, compiled, wrong_client, wrong_data, wrong_file, swollen,
      endless_includes, two_modules, options].
 
 -define(CALLBACKS, "-export([init/2, step/3, data/2, closed/1, match/2]).\n"
@@ -136,9 +136,29 @@ wrong_file(Config) ->
                   {Name, message("[connect]", "{client, \"" ++ Name ++ "\"}.", Config)})
      || {Name, Message} <-
             [{"own.txt", " is neither Erlang source (.erl) nor a compiled module (.beam)"},
-             {"noise.beam", " is not a compiled module"}]],
+             {"noise.beam",
+              " is not a BEAM file: it begins with <<\"no m\">>; compile the module again"}]],
     ?assertMatch({match, _}, re:run(message("[connect]", "{client, \"none.erl\"}.", Config),
                                     "^1:41: .*none.erl cannot be read")).
+
+%% The attributes of this module claim four gigabytes.
+swollen(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    ok = written("own.erl", ["-module(own).\n-steps([{go, []}]).\n", ?CALLBACKS], Config),
+    {ok, own, Bytes} = compile:file(filename:join(Dir, "own.erl"), [binary]),
+    {ok, own, Chunks} = beam_lib:all_chunks(Bytes),
+    Swollen = fun(Id, Data) ->
+                      {ok, Beam} = beam_lib:build_module(lists:keystore(Id, 1, Chunks, {Id, Data})),
+                      ok = written("own.beam", Beam, Config),
+                      message("[connect, go]", "{client, \"own.beam\"}.", Config)
+              end,
+    Deflated = zlib:compress(binary:copy(<<$a>>, 1_000_000)),
+    ?assertMatch("1:41: " ++ _, Swollen("Attr", <<131, 80, 16#FFFFFFFF:32, Deflated/binary>>)),
+    ?assertMatch({match, _}, re:run(Swollen("LitT", <<16#FFFFFFFF:32, Deflated/binary>>),
+                                    "own.beam is damaged \\(chunk LitT .*compile the module "
+                                    "again$")),
+    ?assertMatch({match, _}, re:run(Swollen("AtU8", <<16#FFFFFF:32, 1, $a>>),
+                                    "own.beam is damaged \\(chunk AtU8 ")).
 
 %% The compiler would wait forever for a pipe.
 endless_includes(Config) ->

@@ -33,7 +33,7 @@
                 | {bad_request, atom(), map()}
                 | {recording, atom(), unicode:chardata()}
                 | whittle_measure_source:error()
-                | {stock, string(), unicode:chardata()}.
+                | whittle_measure_stock:error().
 
 %% @doc Lists the different builds of cells. Libraries with the same files follow each other,
 %% because prepare/5 shares the files.
@@ -181,8 +181,8 @@ prepare(#{program := #{input := Input} = Program, runner := stock, request := Re
         Base, Dir, Tell) ->
     steps([fun(_) -> system(placed(maps:with([otp, libs, add], Request), Input, Base), Tell) end,
            fun(#{system := System, otp := #{root := Root}}) ->
-                   stock(System, Root, filename:join(Dir, name(Build)),
-                         maps:get(arguments, Program))
+                   whittle_measure_stock:prepare(System, Root, filename:join(Dir, name(Build)),
+                                                 maps:get(arguments, Program))
            end]).
 
 recorded(#{recording := File}, #{shake := Shake} = Request) ->
@@ -214,83 +214,6 @@ system(Request, Tell) ->
         {ok, _} = Ok -> Ok;
         {error, Reason} -> {error, {make, Reason}}
     end.
-
-%% Makes a boot script with the stock OTP's systools for the program's applications, in the order
-%% in which Whittle starts them.
-stock(System, Root, Rel, Arguments) ->
-    Erl = filename:join(Root, "bin/erl"),
-    Own = [ebin(App, Rel) || #{origin := #{kind := input}} = App <- whittle_system:apps(System)],
-    Names = [Name || #{name := Name, origin := #{kind := Kind}} <- whittle_system:apps(System),
-                     Kind =/= device],
-    Expression =
-        io_lib:format(
-          "Vsn = fun(N) -> _ = application:load(N), {ok, V} = application:get_key(N, vsn), {N, V} "
-          "end, ok = file:write_file(~tp, io_lib:format(\"~~tp.~~n\", [{release, {\"~ts\", \"1\"}, "
-          "{erts, erlang:system_info(version)}, [Vsn(N) || N <- ~tp]}])), "
-          "{ok, _, _} = systools:make_script(~tp, [{path, ~tp}, {outdir, ~tp}, silent, "
-          "no_warn_sasl, local]), halt().",
-          [Rel ++ ".rel", filename:basename(Rel), lists:usort([kernel, stdlib | Names]), Rel, Own,
-           filename:dirname(Rel)]),
-    case whittle_program:run(Erl, lists:append([["-pa", Dir] || Dir <- Own])
-                                 ++ ["-noshell", "-eval", lists:flatten(Expression)], #{}) of
-        {0, _} -> {ok, #{program => Erl, sha256 => stock_digest(System, Root),
-                         arguments => ["-noshell", "-boot", Rel] ++ after_extra(Arguments)}};
-        {_, Output} -> {error, {stock, filename:basename(Rel), string:trim(Output)}}
-    end.
-
-%% A module counts without the directory in which it was compiled.
--define(WITH_PATHS, [<<"CInf">>, <<"Line">>, <<"Dbgi">>, <<"Docs">>]).
-
-stock_digest(System, Root) ->
-    Modules = [{Name, [{Module, beam_digest(Bytes)}
-                       || {Module, Bytes} <- lists:sort(maps:to_list(Modules))]}
-               || #{name := Name, origin := #{kind := Kind}, modules := Modules}
-                      <- whittle_system:apps(System), Kind =/= device],
-    Vms = [whittle_digest:file(File)
-           || File <- whittle_file:found("erts-*/bin/beam.smp", Root)],
-    list_to_binary(whittle_digest:hex(crypto:hash(sha256, term_to_binary({Modules, Vms})))).
-
-beam_digest(Bytes) ->
-    {ok, Beam} = whittle_beam:read(Bytes),
-    erlang:md5(term_to_binary([Chunk || {Id, _} = Chunk <- whittle_beam:chunks(Beam),
-                                        not lists:member(Id, ?WITH_PATHS)])).
-
-%% The stock OTP gets a copy of an application whose compiled modules are not those of the system.
-%% Whittle compiles a plain source directory in a temporary one, which is gone. It compiles modules
-%% again that the chosen OTP cannot load.
-ebin(#{name := Name, origin := #{path := Path}, spec := Spec, modules := Modules,
-       files := Files} = App, Rel) ->
-    Compiled = filename:absname(filename:join(Path, "ebin")),
-    case is_compiled(App, Compiled) of
-        true -> Compiled;
-        false ->
-            Dir = filename:absname(filename:join(Rel ++ ".lib", Name)),
-            Ebin = filename:join(Dir, "ebin"),
-            copy(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
-                 unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]))),
-            [copy(filename:join(Ebin, atom_to_list(Module) ++ ".beam"), Bytes)
-             || {Module, Bytes} <- maps:to_list(Modules)],
-            [begin
-                 File = filename:join(Dir, FilePath),
-                 copy(File, Bytes),
-                 ok = file:change_mode(File, Mode)
-             end || {FilePath, #{mode := Mode, bytes := Bytes}} <- maps:to_list(Files)],
-            Ebin
-    end.
-
-is_compiled(#{name := Name, modules := Modules}, Ebin) ->
-    whittle_file:check(filename:join(Ebin, atom_to_list(Name) ++ ".app")) =:= ok
-        andalso lists:all(fun({Module, Bytes}) ->
-                                  File = filename:join(Ebin, atom_to_list(Module) ++ ".beam"),
-                                  whittle_file:whole(File, byte_size(Bytes)) =:= {ok, Bytes}
-                          end, maps:to_list(Modules)).
-
-copy(File, Bytes) ->
-    ok = filelib:ensure_dir(File),
-    ok = file:write_file(File, Bytes).
-
-after_extra([]) -> [];
-after_extra(Arguments) -> ["-extra" | Arguments].
 
 %% @doc Returns the command of a cell. The flags of its levels go to the VM in `ERL_FLAGS', behind
 %% the program's own. If the command has an `-extra', they are in `ERL_AFLAGS', because flags behind

@@ -86,8 +86,34 @@ is_saved(#{reached := #{live := Live, modules := Modules, on := On, blocked := B
         andalso lists:all(fun(N) -> is_integer(N) andalso N >= 0 end, maps:values(Sizes))
         andalso lists:all(fun is_reason/1, maps:values(Live))
         andalso lists:all(fun is_atom/1, maps:values(Homes))
-        andalso lists:all(fun is_edges/1, maps:values(Blocked));
+        andalso lists:all(fun is_edges/1, maps:values(Blocked))
+        andalso lists:all(fun is_atom/1, maps:keys(On) ++ maps:keys(Blocked) ++ maps:keys(Prices))
+        andalso lists:all(fun(Mfas) -> are_sized(Mfas, Sizes) end,
+                          [maps:keys(Live) | maps:values(Prices)])
+        andalso are_rooted(maps:keys(Live), Live, #{});
 is_saved(_) -> false.
+
+are_sized(Mfas, Sizes) -> whittle_term:all(fun(Mfa) -> is_map_key(Mfa, Sizes) end, Mfas).
+
+%% Tells whether each path of reasons ends at a root. A search along a circle would never end.
+are_rooted([Mfa | Mfas], Live, Rooted) ->
+    case rooted(Mfa, Live, Rooted, #{}) of
+        {ok, Now} -> are_rooted(Mfas, Live, Now);
+        error -> false
+    end;
+are_rooted([], _, _) -> true.
+
+rooted(Mfa, _, Rooted, Path) when is_map_key(Mfa, Rooted) -> {ok, maps:merge(Rooted, Path)};
+rooted(Mfa, _, _, Path) when is_map_key(Mfa, Path) -> error;
+rooted(Mfa, Live, Rooted, Path) ->
+    case Live of
+        #{Mfa := Reason} ->
+            case whittle_shake_reach:by(Reason) of
+                {root, _} -> {ok, maps:merge(Rooted, Path#{Mfa => []})};
+                By -> rooted(By, Live, Rooted, Path#{Mfa => []})
+            end;
+        #{} -> error
+    end.
 
 is_edges([{Mfa, Reason} | Edges]) -> is_mfa(Mfa) andalso is_reason(Reason) andalso is_edges(Edges);
 is_edges(Edges) -> Edges =:= [].

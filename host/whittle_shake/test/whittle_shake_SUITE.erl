@@ -6,7 +6,7 @@
 -export([all/0]).
 -export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
          names_find/1]).
--export([account_comes_back/1, damaged_account/1, weights/1,
+-export([account_comes_back/1, damaged_account/1, foreign_account/1, weights/1,
          weights_of_the_program/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
@@ -182,6 +182,25 @@ damaged_account(_) ->
             _ -> false
         end
     end).
+
+%% A plan whose reasons lead in a circle or nowhere would keep `why' and `size' busy forever.
+foreign_account(_) ->
+    #{reached := #{live := Live} = Reached, sizes := Sizes} = Account = account(),
+    Read = fun(Saved) ->
+                   whittle_shake_saved:from_binary(
+                     <<"output">>, whittle_shake_saved:to_binary(<<"output">>, Saved))
+           end,
+    By = fun(Reason) -> Account#{reached := Reached#{live := Live#{{m, g, 0} => Reason}}} end,
+    ?assertMatch({ok, _}, Read(By({called, {m, f, 0}}))),
+    [?assertEqual({Saved, {error, no_plan}}, {Saved, Read(Saved)})
+     || Saved <- [By({called, {m, g, 0}}), By({whole, {m, h, 0}}),
+                  Account#{reached := Reached#{live := #{{m, f, 0} => {called, {m, g, 0}},
+                                                         {m, g, 0} => {whole, {m, f, 0}}}}},
+                  Account#{sizes := maps:remove({m, f, 0}, Sizes)},
+                  Account#{reached := Reached#{prices := #{it => [{m, h, 0}]}}},
+                  Account#{reached := Reached#{prices := #{it => [{m, g, 0} | it]}}}]
+             ++ [Account#{reached := Reached#{Key := #{{it} => []}}}
+                 || Key <- [on, blocked, prices]]].
 
 weights(_) ->
     #{roots := [#{name := <<"test">>, functions := 1, bytes := 10, share := 1.0}],

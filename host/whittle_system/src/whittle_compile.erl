@@ -38,13 +38,18 @@ rebar3(Rebar3, Dir, {Libs, Context}, Read) ->
            {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}
            | [{"ERL_AFLAGS", quoted(Words)} || [_ | _] = Words <- [behind_otp(Libs)]]],
     whittle_work:steps(
-      [fun(_) -> whittle_compile_check:check_project(Dir, Context) end,
+      [fun(_) -> whittle_compile_check:check_project(Dir, {includes(Dir), Libs}, Context) end,
        fun(_) ->
                case run(Rebar3, ["compile"], Dir, Env) of
                    {0, _} -> Read(lib(Rebar3, Dir, Env));
                    {_, Output} -> {error, not_built(Dir, Output)}
                end
        end]).
+
+%% Lists the directories that the options of the compiler name.
+includes(Dir) ->
+    Options = proplists:get_value(erl_opts, rebar_config(Dir), []),
+    [Included || length(Options) >= 0, {i, Included} <- Options, io_lib:char_list(Included)].
 
 %% @doc Reads a project's `rebar.config'. It returns the empty list if the file cannot be read.
 -spec rebar_config(file:filename()) -> [term()].

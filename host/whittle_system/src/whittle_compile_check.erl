@@ -6,7 +6,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check_application/2, check_project/2, check_includes/3]).
+-export([check_application/2, check_project/3, check_includes/3]).
 
 %% The directories where a compiler may read every file.
 -define(SOURCES, ["src", "include", "c_src", "asn1", "mibs"]).
@@ -39,26 +39,57 @@ check_application(Dir, Libs) ->
 -spec check_includes([file:filename()], [file:filename()], [file:filename()]) -> checked().
 check_includes(Files, Dirs, Libs) ->
     Apps = whittle_device:offered(Libs),
-    Wrong = [Error || File <- Files,
-                      {error, Error} <- [whittle_includes:check(File, Dirs, Apps)]],
-    case Wrong of
+    first([whittle_includes:check(File, Dirs, Apps) || File <- Files]).
+
+%% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies, and the
+%% files that the sources include. It follows no link that the context refuses. `Includes' are the
+%% directories that the project's options name, and `Libs' those of the libraries.
+-spec check_project(file:filename(), {Includes :: [file:filename()], Libs :: [file:filename()]},
+                    whittle_read_app:context()) -> checked().
+check_project(Dir, {Includes, Libs}, Context) ->
+    case visited([{Dir, false}], Context) of
+        {ok, Seen} ->
+            Files = [File || {file, File} <- lists:sort(maps:keys(Seen))],
+            %% An application includes the same files in `_build' and where its source is.
+            Own = maps:from_list([{list_to_atom(Name), filename:dirname(filename:dirname(File))}
+                                  || File <- Files, [Name, "app" | _]
+                                         <- [string:split(filename:basename(File), ".", all)]]),
+            Apps = maps:merge(whittle_device:offered(Libs), Own),
+            first([whittle_includes:check(File, searched(File, Dir, Includes), Apps)
+                   || File <- Files,
+                      lists:member(filename:extension(File), [".erl", ".xrl", ".yrl"])]);
+        {error, _} = Error -> Error
+    end.
+
+%% Internal
+
+%% Lists the directories that rebar3 may give to the compiler for a source: those of its application
+%% and of the project. Each directory above the source counts, because rebar3 finds applications at
+%% any depth.
+searched(File, Dir, Includes) ->
+    lists:append([[filename:join(Above, Name) || Name <- ["include", "src" | Includes]] ++ [Above]
+                  || Above <- above(filename:dirname(File), Dir)]).
+
+above(Dir, Dir) -> [Dir];
+above(Below, Dir) -> [Below | above(filename:dirname(Below), Dir)].
+
+first(Checked) ->
+    case [Error || {error, Error} <- Checked] of
         [] -> ok;
         [First | _] -> {error, {unreadable, First}}
     end.
 
-%% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies. It
-%% follows no link that the context refuses.
--spec check_project(file:filename(), whittle_read_app:context()) -> checked().
-check_project(Dir, Context) ->
-    checked([{Dir, false}], Context).
-
-%% Internal
-
 %% Checks directories. `All' tells whether every file of the directory counts.
 checked(Dirs, Context) ->
+    case visited(Dirs, Context) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% Checks directories, and returns the directories and files there.
+visited(Dirs, Context) ->
     try
-        _ = lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen, Context) end, #{}, Dirs),
-        ok
+        {ok, lists:foldl(fun({Dir, All}, Seen) -> file(Dir, All, Seen, Context) end, #{}, Dirs)}
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
@@ -74,7 +105,7 @@ file(File, All, Seen, Context) ->
         {ok, _} when All ->
             _ = [throw({?MODULE, {unreadable, {File, eftype}}})
                  || {error, eftype} <- [whittle_file:check(File)]],
-            Seen;
+            Seen#{{file, File} => []};
         %% The compiler reports missing files.
         _ ->
             Seen

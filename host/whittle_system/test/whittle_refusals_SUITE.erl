@@ -1004,6 +1004,22 @@ endless_sources(Config) ->
     [refused(in(Input, Config), unreadable, "away/pipe is a pipe, a socket, a device or a file of "
                                             "the kernel: remove it")
      || Input <- ["including", "script"]],
+    Included = fun(Name, Where, Line) ->
+                       made:file(in(Name ++ "/rebar.config", Config),
+                                 "{erl_opts, [{i, \"more\"}]}.\n"),
+                       source_files(in(Name, Config), ""),
+                       source_files(in(Name ++ "/apps/m", Config), "m"),
+                       Fifo(in(filename:join(Name, Where), Config)),
+                       made:file(in(Name ++ "/apps/m/src/m.erl", Config), ["-module(m).\n", Line]),
+                       refused(in(Name, Config), unreadable,
+                               filename:basename(Where) ++ " is a pipe, a socket, a device or a "
+                               "file of the kernel: remove it")
+               end,
+    _ = file:delete(Away),
+    Included("out", "../away/pipe", Include),
+    Included("lib", "other/pipe", "-include_lib(\"l/other/pipe\").\n"),
+    Included("option", "more/pipe", "-include(\"pipe\").\n"),
+    Included("below", "apps/m/include/deep/pipe", "-include(\"deep/pipe\").\n"),
     %% Pipes in other places do no harm. A release that runs has some. A loop of links does no
     %% harm either.
     Dir = in("good", Config),
