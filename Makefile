@@ -13,10 +13,10 @@ NEEDS_lib := build lib
 NEEDS_web := build web
 GROUPS := $(filter build $(foreach part,$(PARTS),$(NEEDS_$(part))),build test cross board web lib)
 SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
-# The image also brings the kernel of its board into the cache.
-BLINKY := ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky \
-	--board qemu-arm --shake functions --missing crash --feature +terms,-control \
-	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky.img
+# Each image also brings the kernel of its board into the cache.
+BLINKY = ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky \
+	--board $(1) --shake functions --missing crash --feature +terms,-control \
+	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky-$(1).img
 # Only these parts run programs that Whittle builds.
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
 .NOTPARALLEL:
@@ -43,7 +43,7 @@ runtimes: vm
 	@for target in $(TARGETS); do \
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done
-	@$(if $(filter acceptance,$(PARTS)),$(BLINKY) >out/blinky.txt)
+	@$(if $(filter acceptance,$(PARTS)),$(call BLINKY,qemu-arm) >out/blinky.txt)
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format xref vm ## check format, calls and types, test the host tools
@@ -78,11 +78,13 @@ beam-files: setup-build+test all ## rewrite and check every BEAM file here and o
 board: setup-build+test+board all ## test the drivers on a real kernel, in qemu (builds a VM for ARMv7)
 	@rebar3 ct --suite acceptance/suites/board_SUITE --readable=true
 
-boards: setup-build+test+cross+board all ## boot two boards of images with a serial line between them
-	@$(BLINKY)
+boards: setup-build+test+cross+targets+board all ## boot two unlike boards with a serial line between them (builds a VM for aarch64)
+	@$(call BLINKY,qemu-arm)
+	@$(call BLINKY,qemu-aarch64)
 	@rebar3 ct --suite acceptance/suites/image_SUITE --readable=true
 	@rebar3 compile
-	@bench/boards out/blinky.img
+	@bench/boards out/blinky-qemu-arm.img
+	@bench/boards out/blinky-qemu-aarch64.img
 
 targets: setup-build+test+cross+targets all ## build for every target, run with qemu-user, compare the results
 	@mkdir -p out/targets

@@ -1,13 +1,14 @@
-%% Builds an image of examples/blinky for the board qemu-arm, and boots it in the emulator: alone,
-%% and two of them with a serial line between them.
+%% Builds images of examples/blinky for boards, and boots them in their emulators: alone, two alike
+%% boards with a serial line between them (ARMv7), and two unlike ones (ARMv7 and 64-bit ARM).
 %%
-%% The suite needs the kernel of the board. Without it in the cache, the first case waits for its
-%% build (3 minutes).
+%% The suite needs the kernels of the boards. Without one in the cache, the first case waits for its
+%% build (3 minutes). The cases with a board whose target is not in WHITTLE_TARGETS do not run:
+%% `make test' builds no VM for 64-bit ARM, `make boards' does.
 -module(image_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
 
 %% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
@@ -17,47 +18,75 @@
         " -blinky button '{0,3,#{debounce=>0}}'").
 -define(LED, 1).
 -define(BUTTON, 8).
-%% The bar of the size of an image.
+%% The bars of the size of an image.
 -define(MOST_BYTES, 2_500_000).
+-define(MOST_BYTES_64, 3_500_000).
 
-all() -> [parts, little_memory, changed, both_ways, cut, off_and_on].
+all() -> [{group, alike}, {group, unlike}].
 
-init_per_suite(Config) ->
-    case machine:missing() of
-        [] ->
-            Dir = running:directory("image", Config),
-            Before = os:getenv("ERL_LIBS", ""),
-            %% `whittle build' finds whittle_io there.
-            true = os:putenv("ERL_LIBS", filename:dirname(code:lib_dir(whittle_io))),
-            Image = filename:join(Dir, "blinky.img"),
-            try
-                running:build(running:example("blinky"), Image,
-                              ["--board", "qemu-arm", "--shake", "functions", "--missing", "crash",
-                               "--feature", "+terms,-control", "--env", ?FLAGS])
-            after
-                os:putenv("ERL_LIBS", Before)
-            end,
-            [{image, Image} | Config];
-        Missing -> {skip, "no " ++ string:join(Missing, ", ") ++ ": tools/setup board"}
-    end.
+groups() ->
+    Joined = [both_ways, cut, off_and_on],
+    [{alike, [], [parts, little_memory, changed | Joined]},
+     {unlike, [], [parts, little_memory, changed | Joined]}].
+
+init_per_suite(Config) -> with_image("qemu-arm", Config).
 
 end_per_suite(_) -> ok.
 
-image(Config) -> proplists:get_value(image, Config).
+%% The board under test is the last one.
+init_per_group(alike, Config) ->
+    [{boards, ["qemu-arm", "qemu-arm"]}, {bar, ?MOST_BYTES} | Config];
+init_per_group(unlike, Config) ->
+    case with_image("qemu-aarch64", Config) of
+        {skip, _} = Skip -> Skip;
+        With -> [{boards, ["qemu-arm", "qemu-aarch64"]}, {bar, ?MOST_BYTES_64} | With]
+    end.
+
+end_per_group(_, _) -> ok.
+
+with_image(Name, Config) ->
+    {ok, #{target := Target, emulator := [Emulator | _]}} = whittle_board:board(Name),
+    case {[T || #{name := T} <- emulated:targets(), T =:= Target], os:find_executable(Emulator)} of
+        {[], _} ->
+            {skip, Target ++ " is not in WHITTLE_TARGETS; `make boards' tests the board " ++ Name};
+        {_, false} -> {skip, "no " ++ Emulator ++ ": tools/setup board"};
+        _ ->
+            Image = filename:join(running:directory("image", Config), Name ++ ".img"),
+            build(Name, Image),
+            [{Name, Image} | Config]
+    end.
+
+build(Name, Image) ->
+    Before = os:getenv("ERL_LIBS", ""),
+    %% `whittle build' finds whittle_io there.
+    true = os:putenv("ERL_LIBS", filename:dirname(code:lib_dir(whittle_io))),
+    try
+        running:build(running:example("blinky"), Image,
+                      ["--board", Name, "--shake", "functions", "--missing", "crash",
+                       "--feature", "+terms,-control", "--env", ?FLAGS])
+    after
+        os:putenv("ERL_LIBS", Before)
+    end.
+
+%% Returns the image of the board under test.
+image(Config) -> image(lists:last(proplists:get_value(boards, Config)), Config).
+
+image(Name, Config) -> proplists:get_value(Name, Config).
 
 %% `whittle size' accounts for every byte.
 parts(Config) ->
     Image = image(Config),
     {0, Json} = running:whittle(["size", Image, "--json"]),
-    #{<<"size">> := Size, <<"parts">> := Parts, <<"board">> := <<"qemu-arm">>} =
+    #{<<"size">> := Size, <<"parts">> := Parts, <<"board">> := Board} =
         jiffy:decode(Json, [return_maps]),
+    ?assertEqual(lists:last(proplists:get_value(boards, Config)), binary_to_list(Board)),
     ?assertEqual(filelib:file_size(Image), Size),
     ?assertEqual(Size, lists:sum([Stored || #{<<"stored">> := Stored} <- Parts])),
-    ?assert(Size =< ?MOST_BYTES).
+    ?assert(Size =< proplists:get_value(bar, Config)).
 
-%% The board's own 16 MB. The end of the input ends the program, and init switches the power off.
+%% The board's own memory. The end of the input ends the program, and init switches the power off.
 little_memory(Config) ->
-    Board = machine:boot(image(Config), ["--memory", "16M", "--no-reboot"]),
+    Board = machine:boot(image(Config), ["--no-reboot"]),
     try
         expect(Board, "line open"),
         machine:say(Board, "press\n"),
@@ -122,7 +151,7 @@ off_and_on(Config) ->
                    expect(A, "down [0-9A-F]{16}"),
                    press(A),
                    waits(A, "taken 2, waiting 1"),
-                   with_board(Config,
+                   with_board(image(Config),
                               fun(Again) ->
                                       plug(Wire, machine:uart(A), machine:uart(Again)),
                                       expect(Again, "shown [0-9A-F]{16} 2: LED on"),
@@ -148,9 +177,10 @@ waits(Board, Words) ->
 %%% Two boards and the line between them
 
 joined(Config, Fun) ->
-    with_board(Config,
+    [One, Other] = [image(Name, Config) || Name <- proplists:get_value(boards, Config)],
+    with_board(One,
                fun(A) ->
-                       with_board(Config,
+                       with_board(Other,
                                   fun(B) ->
                                           Wire = wire(machine:uart(A), machine:uart(B)),
                                           [expect(Board, "up [0-9A-F]{16}") || Board <- [A, B]],
@@ -158,8 +188,8 @@ joined(Config, Fun) ->
                                   end)
                end).
 
-with_board(Config, Fun) ->
-    Board = machine:boot(image(Config), []),
+with_board(Image, Fun) ->
+    Board = machine:boot(Image, []),
     try Fun(Board)
     after
         machine:stop(Board)

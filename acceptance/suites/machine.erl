@@ -1,5 +1,6 @@
 %% Emulates an ARM board for tests: qemu's `virt'. It has Debian's kernel and one program as its
-%% only file (start/3), or an image that Whittle built (boot/2).
+%% only file (start/3), or an image that Whittle built (boot/2). `virt' has the same devices with a
+%% 64-bit processor, for which there are only images.
 %%
 %% Its PL061 is gpiochip0. Line 3 of it is a button (press/1); lines/1 reads the levels of the
 %% other lines from outside. A 16550 is ttyS0, a socket on the test's side (uart/1). The console is

@@ -395,7 +395,7 @@ completion(Config) ->
              {"build app --target x", "x86_64"},
              {"build -o b", ""},
              {"size --", "--by --json"},
-             {"build app --board q", "qemu-arm"},
+             {"build app --board q", "qemu-aarch64 qemu-arm"},
              {"run out --", "--memory --serial --monitor --no-reboot"}]].
 
 %% An interactive zsh completes the typed words, each with a tab, and runs the line.

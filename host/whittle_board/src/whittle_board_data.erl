@@ -15,7 +15,7 @@
           tested := string(),           % how far the board was tried, for a person
           arch := string(),             % Linux's name of the processor
           cross := string(),            % the beginning of the names of gcc and binutils
-          image := zimage,              % the form of the bootable file
+          image := whittle_board_form:form(), % of the bootable file
           memory := pos_integer(),      % megabytes of the emulated board
           console := string(),          % a name in /dev
           cmdline := string(),          % words for the kernel
@@ -119,7 +119,8 @@ values() ->
      {tested, "a string", fun is_text/1},
      {arch, "a word", fun is_word/1},
      {cross, "a word", fun is_word/1},
-     {image, "zimage", fun(Value) -> Value =:= zimage end},
+     {image, ["one of ", lists:join(", ", [atom_to_list(F) || F <- whittle_board_form:names()])],
+      fun(Value) -> lists:member(Value, whittle_board_form:names()) end},
      {memory, "a number of megabytes from 4 to 3072",
       fun(Value) -> is_integer(Value) andalso Value >= 4 andalso Value =< 3072 end},
      {console, "a word", fun is_word/1},

@@ -19,8 +19,8 @@ features(Natives) ->
 %% @doc Returns the kernel with these features, from the cache or from a new build. A build takes
 %% about three minutes on two cores.
 %%
-%% `dir' holds `kernel.o' and its linker script `kernel.lds', and `boot.o' and `boot.lds' for the
-%% code that decompresses the kernel.
+%% `dir' holds `kernel.o' and its linker script `kernel.lds', and the further files that the form of
+%% the board's images needs (whittle_board_form).
 -spec kernel(whittle_board_data:board(), [serial | gpio], whittle_runtime:options()) ->
           {ok, #{dir := file:filename(), vsn := string(), _ => _}}
         | {error, whittle_runtime:reason()}.
@@ -67,7 +67,7 @@ fragment(#{cmdline := Words}, Options) ->
      end || {Name, Value, _} <- Options]
         ++ ["CONFIG_CMDLINE=\"", Words, "\"\n"].
 
-recipe(#{arch := Arch, cross := Cross}) ->
+recipe(#{arch := Arch, cross := Cross, image := Form}) ->
     Settings = ["cd src", "export ARCH=" ++ Arch ++ " CROSS_COMPILE=" ++ Cross,
                 "export KBUILD_BUILD_TIMESTAMP=2000-01-01 KBUILD_BUILD_USER=whittle"
                 " KBUILD_BUILD_HOST=whittle KBUILD_BUILD_VERSION=1"],
@@ -80,11 +80,8 @@ recipe(#{arch := Arch, cross := Cross}) ->
                   " --exclude='*/Documentation/devicetree'"]},
      #{name => "configure", seconds => 10, lines => 50,
        script => Settings
-           %% The code and the program are Thumb-2 code, for which the filter of xz saves 4 % of
-           %% the image. Linux only has the filter for ARM code at this place.
-           ++ ["sed -i 's/define XZ_DEC_ARM$/define XZ_DEC_ARMTHUMB/' lib/decompress_unxz.c",
-               "grep -q XZ_DEC_ARMTHUMB lib/decompress_unxz.c",
-               %% The console has up to 1,024 buffers for input, of a page each: 4 MB.
+           ++ whittle_board_form:edits(Form)
+           ++ [%% The console has up to 1,024 buffers for input, of a page each: 4 MB.
                "sed -i 's/alloc_buf(vq->vdev, PAGE_SIZE, 0)/alloc_buf(vq->vdev, 64, 0)/'"
                " drivers/char/virtio_console.c",
                "grep -q 'vq->vdev, 64, 0' drivers/char/virtio_console.c",
@@ -101,17 +98,11 @@ recipe(#{arch := Arch, cross := Cross}) ->
                "  esac",
                "done < ../wanted"]},
      #{name => "compile", seconds => 160, lines => 700,
-       script => Settings ++ ["make -j\"$JOBS\" zImage"]},
+       script => Settings ++ ["make -j\"$JOBS\" " ++ whittle_board_form:goal(Form)]},
      #{name => "collect", seconds => 2, lines => 5,
        script => Settings
            ++ [Cross ++ "ld -r -o \"$OUT/kernel.o\""
                " $(ar t vmlinux.a | grep -v '^usr/initramfs_data.o$') init/version-timestamp.o"
                " --start-group $(find lib/lib.a arch/" ++ Arch ++ "/lib/lib.a) --end-group",
-               "cp arch/" ++ Arch ++ "/kernel/vmlinux.lds \"$OUT/kernel.lds\"",
-               "cd arch/" ++ Arch ++ "/boot/compressed",
-               "rm vmlinux piggy.o",
-               Cross ++ "ld -r -o \"$OUT/boot.o\" head.o"
-               " $(ls *.o | grep -v '^head.o$')",
-               "cp vmlinux.lds \"$OUT/boot.lds\"",
-               "cp ../../../../.config \"$OUT/config\"",
-               "cp ../../../../COPYING \"$OUT/COPYING\""]}].
+               "cp arch/" ++ Arch ++ "/kernel/vmlinux.lds \"$OUT/kernel.lds\""]
+           ++ whittle_board_form:collect(Form, {Arch, Cross})}].

@@ -41,14 +41,16 @@ is_image(Bytes) ->
 
 %% @doc Tells whether the first bytes of a file are those of a kernel of Linux: a zImage for ARM, an
 %% Image for 64-bit ARM or RISC-V, or a bzImage. The marks are those of Linux's documents on
-%% booting.
+%% booting. Other files of gzip also begin with the bytes of gzip, so the mark of a compressed Image
+%% contains the date and the name that whittle_board_form gives it.
 -spec is_kernel(binary()) -> boolean().
 is_kernel(Bytes) ->
     lists:any(fun({At, Mark}) ->
                       byte_size(Bytes) >= At + byte_size(Mark)
                           andalso binary:part(Bytes, At, byte_size(Mark)) =:= Mark
               end, [{36, <<16#016F2818:32/little>>}, {56, <<"ARM", 16#64>>}, {56, <<"RSC", 5>>},
-                    {514, <<"HdrS">>}]).
+                    {514, <<"HdrS">>},
+                    {0, <<16#1F, 16#8B, 8, 8, 1:32/little, 2, 3, "Image", 0>>}]).
 
 %% @doc Reads the label of an image and checks the digest. The last part is the label itself, so the
 %% stored bytes of all parts add up to the image.

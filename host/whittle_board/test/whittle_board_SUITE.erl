@@ -45,6 +45,7 @@ mistakes_in_a_board(Config) ->
              {[{memory, 16} | Good], "memory is there twice"},
              {[memory | Good], "a term is not {Key, Value}"},
              {replaced(target, "armv9", Good), "the value of target must be one of "},
+             {replaced(image, elf, Good), "the value of image must be one of zimage, image_gz"},
              {replaced(memory, 2, Good), "the value of memory must be a number of megabytes"},
              {replaced(cross, "arm; rm -", Good), "the value of cross must be a word"},
              {replaced(cmdline, "a\"b", Good), "the value of cmdline must be a string without"},
@@ -228,9 +229,15 @@ cut_files(Config) ->
               said(Cut, "is a cut or damaged image"),
               ?assertMatch({error, {not_ours, File}}, whittle_board:check_output(File))
           end || Bytes <- [binary:part(Whole, 0, byte_size(Whole) - 1), Kernel,
-                           binary:part(Kernel, 0, At + 4), <<Whole/binary, 0>>]]
+                           binary:part(Kernel, 0, At + byte_size(Mark)), <<Whole/binary, 0>>]]
      end || {At, Mark} <- [{36, <<16#18, 16#28, 16#6F, 1>>}, {56, <<"ARM\x64">>},
-                           {56, <<"RSC\x05">>}, {514, <<"HdrS">>}]].
+                           {56, <<"RSC\x05">>}, {514, <<"HdrS">>},
+                           {0, <<(gzip())/binary, "Image", 0>>}]],
+    ok = file:write_file(File, <<(gzip())/binary, "picture", 0>>),
+    ?assertEqual(other, whittle_board:kind(File)).
+
+%% The head of gzip -9 for a file of the date 1, which has a name.
+gzip() -> <<16#1F, 16#8B, 8, 8, 1, 0, 0, 0, 2, 3>>.
 
 command(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
