@@ -96,7 +96,9 @@ study(Name, Values) ->
        fun(Study) -> number(seconds, duration, Values, Study) end,
        fun(Study) ->
                Dir = maps:get(out, Values, filename:basename(Name, ".study") ++ ".measured"),
+               Command = whittle_command_line:written(command(), [only, blocks, seconds], Values),
                failed(whittle_measure:run(Study, #{dir => Dir, tell => fun tell/1,
+                                                   command => Command,
                                                    resume => is_map_key(resume, Values)}))
        end,
        fun(Dir) -> whittle_progress:clear(), reported(Dir, Values) end]).

@@ -96,7 +96,10 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
        fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
-       fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
+       fun(Options) ->
+               Command = whittle_command_line:written(command(), for_search() ++ for_run(), Values),
+               tuned(whittle_tune:tune(Path, Options#{out => Out, command => Command}), Options)
+       end]);
 run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 

@@ -456,6 +456,15 @@ page(Config) ->
                  binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<code>whittle measure made</code>">>)),
+    %% The footer has the command of the user with its options.
+    {ok, With} = whittle_measure:run(study(#{}, Config),
+                                     #{dir => in("with", Config),
+                                       command => "whittle measure 'a<b.study' --blocks 3"}),
+    {ok, #{page := Own}} = whittle_measure:report(With),
+    {ok, Shown} = file:read_file(Own),
+    ?assertMatch({_, _}, binary:match(Shown, <<"<code>whittle measure 'a&lt;b.study' --blocks 3"
+                                               "</code>">>)),
     %% A new page replaces a link, and leaves alone the file to which it points.
     Other = filename:join(Dir, "other"),
     ok = file:rename(Page, Other),
