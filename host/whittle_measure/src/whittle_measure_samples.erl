@@ -6,7 +6,7 @@
 -module(whittle_measure_samples).
 
 -export([check/3, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
-         named/2]).
+         with_command/2, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -215,6 +215,12 @@ cut(File, Size) ->
     {ok, Size} = file:position(Fd, Size),
     ok = file:truncate(Fd),
     file:close(Fd).
+
+%% @doc Adds the command of a user to the facts, if there is one.
+-spec with_command(#{command => unicode:chardata(), atom() => term()}, map()) -> map().
+with_command(#{command := Text}, Facts) ->
+    Facts#{command => unicode:characters_to_binary(Text)};
+with_command(_, Facts) -> Facts.
 
 %% @doc Adds the name of a file to the error of a write.
 -spec named(file:filename(), ok | {error, file:posix() | badarg}) -> ok | {error, error()}.
