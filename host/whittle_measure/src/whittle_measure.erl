@@ -8,7 +8,7 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, pictures/1, tables/1, titles/1, noise/1, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, interval_head/1, titles/1, noise/1, json/1]).
 -export([compare/3, comparison_tables/1, comparison_notes/1, comparison_json/1]).
 -export([format_error/1, details/1, code/1]).
 
@@ -110,6 +110,11 @@ pictures(#{page := Page} = Report) ->
 tables(#{results := Results, study := #{references := References}}) ->
     [{whittle_measure_table:rows(Result, References),
       whittle_measure_table:notes(Result, References)} || Result <- Results].
+
+%% @doc Writes the head of a column of intervals for the numbers of values behind them, such as
+%% `95 % interval'.
+-spec interval_head([non_neg_integer()]) -> unicode:chardata().
+interval_head(Counts) -> whittle_measure_table:interval_head(Counts).
 
 %% @doc Returns the titles of factors and levels as a table, or `[]' if the study has none.
 -spec titles(report()) -> [[unicode:chardata()]].

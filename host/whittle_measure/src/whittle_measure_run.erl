@@ -40,8 +40,8 @@
 run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
-    steps([fun(_) -> whittle_measure_samples:check(Dir, maps:get(resume, Options, false),
-                                                   Study) end,
+    steps([fun(_) -> whittle_measure_inputs:check(Dir, maps:get(resume, Options, false),
+                                                  Study) end,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
