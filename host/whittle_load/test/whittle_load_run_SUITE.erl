@@ -8,7 +8,7 @@
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
-         last_samples/1, unread/1, unread_signal/1, unread_crash/1, slow_server_counts/1,
+         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1, slow_server_counts/1,
          slow_server_in_paced_loop/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
@@ -21,8 +21,8 @@ all() ->
     [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
      hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
      seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
-     slow_coordinator, last_samples, unread, unread_signal, unread_crash, slow_server_counts,
-     slow_server_in_paced_loop].
+     slow_coordinator, last_samples, no_tls, unread, unread_signal, unread_crash,
+     slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -439,6 +439,28 @@ frame(Term) ->
 sample(Second) ->
     #{second => Second, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
       counts => #{events => #{started => 1}, errors => #{}, latencies => #{}, late => none}}.
+
+%% A server without TLS costs each user its connection, and does not fill the log.
+no_tls(Config) ->
+    Log = filename:join(proplists:get_value(priv_dir, Config), "log"),
+    Port = server(fun(Socket) -> ok = gen_tcp:send(Socket, <<"hello\r\n">>), drop(Socket) end),
+    {ok, Scenario} = whittle_load_scenario:parse(
+                       iolist_to_binary(["{target, \"tls://127.0.0.1:", integer_to_list(Port),
+                                         "\"}. {phases, [{burst, 5}, {soak, \"90 s\"}]}. "
+                                         "{arrivals, constant}. {users, [{a, 1, [connect]}]}."])),
+    {Erl, Arguments, Environment} = command(),
+    Failed = ended(5),
+    Tell = fun({second, _, Result}) -> [whittle_load_run:stop(self()) || Failed(Result)];
+              (_) -> ok
+           end,
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(Scenario,
+                             #{agents => 1, tell => Tell,
+                               commands => [{"/bin/sh", ["-c", "f=$1; shift; exec \"$@\" 2>\"$f\"",
+                                                         "sh", Log, Erl | Arguments]
+                                             ++ ["-s", "ssl"], Environment}]}),
+    ?assertMatch([{{<<"connect">>, _}, _} | _], whittle_load_result:errors(Result)),
+    ?assertEqual({ok, <<>>}, file:read_file(Log)).
 
 %% The server never reads, so bytes of the users wait in the agent. It ends all the same.
 unread(Config) ->

@@ -19,7 +19,7 @@ tables(#{validation := Validation, validated := Validated, best := Best, results
 
 with_head(Title, Summaries, Best) ->
     Counts = [Runs - Failed || #{runs := Runs, failed := Failed} <- Summaries],
-    [[Title, "peak RSS", "against own", whittle_measure_table:interval_head(Counts), "time or CPU",
+    [[Title, "peak RSS", "against own", whittle_measure:interval_head(Counts), "time or CPU",
       "runs", ""]
      | [row(Summary, Best) || Summary <- Summaries]].
 

@@ -35,7 +35,8 @@ kinds(Config) ->
     [begin
          ?assertEqual(Expected, whittle_file:check(Path)),
          ?assertEqual(Expected, result(whittle_file:first(Path, 1))),
-         ?assertEqual(Expected, result(whittle_file:whole(Path, 10)))
+         ?assertEqual(Expected, result(whittle_file:whole(Path, 10))),
+         ?assertEqual(Expected, result(whittle_digest:file(Path)))
      end || {Path, Expected} <- [{File, ok}, {in("link", Config), ok},
                                  {in("", Config), {error, eisdir}},
                                  {Pipe, {error, eftype}}, {in("to_pipe", Config), {error, eftype}},
