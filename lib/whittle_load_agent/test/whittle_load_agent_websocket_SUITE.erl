@@ -16,8 +16,8 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [sha1, handshake, refused, steps, in_pieces, control, forbidden, sizes, small_frames, small_reads,
-     noise].
+    [sha1, handshake, refused, steps, in_pieces, control, forbidden, sizes, small_frames,
+     small_reads, noise].
 
 init_per_testcase(_, Config) -> Config.
 
