@@ -77,7 +77,7 @@ report(Dir) ->
             Page = filename:join(Dir, "page.html"),
             %% The page replaces a link; it is not written to where the link points.
             _ = [file:delete(Page) || {ok, _} <- [file:read_link_all(Page)]],
-            case file:write_file(Page, whittle_measure_page:html(Report, Drawings)) of
+            case whittle_file:write(Page, whittle_measure_page:html(Report, Drawings)) of
                 ok -> {ok, Report#{page => Page, notes => Notes}};
                 {error, Reason} -> {error, {file, Page, Reason}}
             end;
@@ -93,7 +93,7 @@ pictures(#{page := Page} = Report) ->
              || Name <- whittle_measure_page:chart_names(Report)],
     case whittle_measure_draw:png(Charts) of
         {ok, Pictures} ->
-            Written = [case file:write_file(Name, Picture) of
+            Written = [case whittle_file:write(Name, Picture) of
                            ok -> ok;
                            {error, Reason} -> {error, {file, Name, Reason}}
                        end || {Name, Picture} <- lists:zip(Names, Pictures)],

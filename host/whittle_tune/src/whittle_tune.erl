@@ -131,8 +131,9 @@ recording(_, _, _) -> {ok, none}.
 written(none, _) -> {ok, none};
 written(Bytes, Out) ->
     File = Out ++ ".trace",
-    case file:write_file(File, Bytes) of
+    case whittle_file:write(File, Bytes) of
         ok -> {ok, File};
+        {error, enxio} -> {error, {file, File, enxio}};
         {error, Reason} ->
             _ = file:delete(File),
             {error, {file, File, Reason}}

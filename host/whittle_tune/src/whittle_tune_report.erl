@@ -86,7 +86,7 @@ front(#{results := Results, validation := Validation, candidates := Candidates, 
 -spec write(file:filename(), file:filename(), whittle_tune_search:found()) ->
           ok | {error, {file, file:filename(), file:posix() | badarg | terminated}}.
 write(File, Path, Found) ->
-    case file:write_file(File, text(Path, Found)) of
+    case whittle_file:write(File, text(Path, Found)) of
         ok -> ok;
         {error, Reason} -> {error, {file, File, Reason}}
     end.
