@@ -7,7 +7,7 @@
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
 -export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1,
          reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
-         shell_of_a_node_that_ends/1,
+         shell_of_a_node_that_ends/1, shell_ends_with_its_node/1, shell_without_a_terminal/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, requests_that_are_no_text/1,
          name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
@@ -141,18 +141,46 @@ shell_of_a_node_that_ends(Config) ->
                                "@[^ ]+ ended before it answered; see its log\n$"])),
     {0, _} = running:ended(Port).
 
+%% The terminal works as before when the shell has ended.
+shell_ends_with_its_node(Config) ->
+    {Port, <<"ready ", Pid/binary>>} = node(Config, []),
+    Shell = shell(Config, Pid, "; echo code $?; stty -a"),
+    running:signal(Port, "KILL"),
+    {137, _} = running:ended(Port),
+    {0, Said} = running:ended(Shell),
+    ?assertMatch({match, _}, re:run(Said, ["probe: ", proplists:get_value(node, Config),
+                                           "@[^ ]+ ended; see its log\r?\ncode 1\r?\n"])),
+    [?assertMatch({match, _}, re:run(Said, "[ ;\n]" ++ Mode ++ "[ ;\r\n]"))
+     || Mode <- ["icanon", "echo", "isig", "opost"]].
+
+%% Standard input stays open.
+shell_without_a_terminal(Config) ->
+    {Port, _} = node(Config, []),
+    Shell = running:start(proplists:get_value(probe, Config), ["--whittle-remote"],
+                          #{env => env(Config)}),
+    true = port_command(Shell, "node().\n"),
+    _ = running:until(Shell, <<")2> ">>),
+    running:signal(Port, "KILL"),
+    {137, _} = running:ended(Port),
+    {1, Said} = running:ended(Shell),
+    ?assertMatch({match, _}, re:run(Said, ["probe: ", proplists:get_value(node, Config),
+                                           "@[^ ]+ ended; see its log\n"])).
+
 %% Starts a shell and waits for its first answer.
-shell(Config, Pid) ->
-    Program = ["exec '", proplists:get_value(probe, Config), "' --whittle-remote"],
+shell(Config, Pid) -> shell(Config, Pid, "").
+
+%% AFTER are commands that run after the shell has ended.
+shell(Config, Pid, After) ->
+    Program = ["'", proplists:get_value(probe, Config), "' --whittle-remote", After],
     Shell = running:start(os:find_executable("script"),
                           ["-qec", lists:flatten(Program), "/dev/null"],
                           #{env => [{"TERM", "xterm"} | env(Config)]}),
     Prompt = running:until(Shell, <<")1> ">>),
-    ?assertMatch({match, _}, re:run(Prompt, "\\(shell_in_it@")),
+    Name = proplists:get_value(node, Config),
+    ?assertMatch({match, _}, re:run(Prompt, ["\\(", Name, "@"])),
     true = port_command(Shell, "{node(), os:getpid()}.\r"),
     Answer = running:until(Shell, <<")2> ">>),
-    ?assertMatch({match, _}, re:run(Answer, "{'?shell_in_it@.*,\\s*\"" ++ binary_to_list(Pid)
-                                    ++ "\"}")),
+    ?assertMatch({match, _}, re:run(Answer, ["{'?", Name, "@.*,\\s*\"", Pid, "\"}"])),
     Shell.
 
 %% heart runs this file again. The second node has no heart, and ends.

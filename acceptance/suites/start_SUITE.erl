@@ -14,6 +14,8 @@
          long_cookies/1, cookie_file_of_one_word/1, home_cookie_of_another_kind/1,
          home_cookie_that_is_wrong/1, cookie_beside_the_configuration/1,
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
+         missing_resolver_file/1, paths_that_are_too_long/1, emulator_that_is_none/1,
+         forbidden_system_calls/1, memory_that_is_not_executable/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1]).
 
@@ -29,7 +31,9 @@ all() ->
      refused_before_the_mapper,
      long_cookies, cookie_file_of_one_word, home_cookie_of_another_kind,
      home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
-     asked_without_a_cookie, files_without_an_end, mapper_port,
+     asked_without_a_cookie, files_without_an_end,
+     missing_resolver_file, paths_that_are_too_long, emulator_that_is_none,
+     forbidden_system_calls, memory_that_is_not_executable, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told].
@@ -516,6 +520,86 @@ files_without_an_end(Config) ->
 
 cookie_beside("WHITTLE_COOKIE_FILE") -> [];
 cookie_beside(_) -> [{"RELEASE_COOKIE", "crumb"}].
+
+%% The VM would print two reports and start.
+missing_resolver_file(Config) ->
+    File = filename:join(running:directory("files", Config), "missing.inetrc"),
+    [?assertEqual({1, iolist_to_binary(["probe: ", What, " names ", File, ": No such file or "
+                                        "directory\n"])},
+                  probe(Config, ["args"], [{Name, Value}]))
+     || {What, Name, Value} <- [{"ERL_INETRC", "ERL_INETRC", File},
+                                {"-kernel inetrc", "ERL_FLAGS",
+                                 "-kernel inetrc '\"" ++ File ++ "\"'"}]],
+    %% An empty variable is as good as none. In open_port/2 only a shell can set it.
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run("/bin/sh", ["-c", "ERL_INETRC= exec \"$0\" args",
+                                         proplists:get_value(probe, Config)])).
+
+%% The VM would print a report for each module that it looks for.
+paths_that_are_too_long(Config) ->
+    Name = lists:duplicate(255, $n),
+    Long = [Name ++ "n", lists:append(lists:duplicate(15, Name ++ "/"))],
+    [?assertEqual({2, iolist_to_binary(["probe: ", What, ": contains a path that is too long; "
+                                        "write a shorter one\n"])},
+                  probe(Config, ["args"], [{Variable, Before ++ Path}]))
+     || {What, Variable, Before} <- [{"ERL_LIBS", "ERL_LIBS", ""}, {"ERL_LIBS", "ERL_LIBS", "/:/"},
+                                     {"-pa", "ERL_FLAGS", "-pa "}, {"-pz", "ERL_FLAGS", "-pz / "}],
+        Path <- Long],
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 probe(Config, ["args"], [{"ERL_LIBS", Name ++ "::/" ++ Name},
+                                          {"ERL_FLAGS", "-pa " ++ Name}])).
+
+%% The VM would only print that it cannot write to erl_child_setup.
+emulator_that_is_none(Config) ->
+    Plain = filename:join(running:directory("files", Config), "plain"),
+    ok = file:write_file(Plain, "no program"),
+    [?assertEqual({2, iolist_to_binary(["probe: WHITTLE_EMULATOR is ", Value, ", which is not the "
+                                        "absolute path of an emulator, such as "
+                                        "/usr/bin/qemu-arm\n"])},
+                  probe(Config, [Word], [{"WHITTLE_EMULATOR", Value}]))
+     || Value <- ["-", "qemu-arm", "/", "/dev/null", "/nonexistent", Plain],
+        Word <- ["args", "--whittle-ping"]],
+    ?assertEqual({0, <<"[\"args\"]\n">>},
+                 running:run("/bin/sh", ["-c", "WHITTLE_EMULATOR= exec \"$0\" args",
+                                         proplists:get_value(probe, Config)])).
+
+%% The kernel
+
+%% The flags that only print work without these calls.
+forbidden_system_calls(Config) ->
+    Starter = filename:join(running:directory("forbidden", Config), "starter"),
+    {0, _} = running:run(os:find_executable("gcc"),
+                         ["-o", Starter, filename:join([running:root(), "acceptance", "suites",
+                                                        "forbidden_call.c"])]),
+    [begin
+         ?assertEqual({1, iolist_to_binary(["probe: the system call ", Call, " fails: the program "
+                                            "needs Linux 3.19 or newer; allow this call if a "
+                                            "filter (seccomp) forbids it\n"])},
+                      running:run(Starter, [Call, proplists:get_value(probe, Config), "args"])),
+         ?assertMatch({0, _}, running:run(Starter, [Call, proplists:get_value(probe, Config),
+                                                    "--whittle-info"]))
+     end || Call <- ["memfd_create", "execveat"]].
+
+%% The setting counts in a namespace of processes, and epmd ends with it. With 1 a memfd is
+%% executable if its creator asks for that, and with 2 none is.
+memory_that_is_not_executable(Config) ->
+    Run = fun(Setting, Then) ->
+                  running:run(os:find_executable("unshare"),
+                              ["--pid", "--fork", "--mount-proc", "sh", "-c",
+                               "echo " ++ Setting ++ " >/proc/sys/vm/memfd_noexec && " ++ Then,
+                               proplists:get_value(probe, Config)],
+                              #{env => [{"RELEASE_NODE", "start_memory@localhost"},
+                                        {"RELEASE_COOKIE", "crumb"},
+                                        {"ERL_EPMD_PORT", integer_to_list(running:free_port())}]})
+          end,
+    case Run("0", "true") of
+        {0, <<>>} ->
+            ?assertEqual({0, <<"[\"args\"]\n">>}, Run("1", "exec \"$0\" args")),
+            {1, Said} = Run("2", "exec \"$0\" args"),
+            ?assertMatch({match, _}, re:run(Said, "^probe: cannot start epmd, so other nodes "
+                                            "cannot find this one: Permission denied\n"));
+        _ -> {skip, "needs root, and Linux 6.3 (vm.memfd_noexec)"}
+    end.
 
 mapper_port(Config) ->
     Ports = ["abc", "0", "65536", "4369x", "99999999999999999999"],

@@ -40,7 +40,8 @@ explained(Config) ->
                     "^code_server +[1-9]",
                     "^ETS table +bytes$",
                     "^change to the code +bytes now +bytes then +measured by$",
-                    "^let the process hibernate: code_server +[1-9]"]],
+                    "^let the process hibernate: code_server +[1-9]",
+                    "^The line of C code is what the other lines leave\\."]],
     ?assertEqual(nomatch, re:run(Output, "is unexplained")),
     {0, Json} = tune(["--explain", relay(Config), "--seconds", "1", "--json"], Config),
     #{<<"rss">> := Rss, <<"lines">> := Lines, <<"changes">> := #{<<"list">> := [Change | _]}} =

@@ -178,6 +178,9 @@ void set_environment(void)
     setenv("PROGNAME", "erl", 1);
     setenv("EMU", "beam", 1);
     erl_set_path();
+    /* The VM would look for a file without a name. */
+    if (variable("ERL_INETRC") == NULL)
+        unsetenv("ERL_INETRC");
     /* The boot looks up the host's own name. Without /etc/resolv.conf libc would ask a name
        server on 127.0.0.1, and every start would wait five seconds for it. */
     if (access("/etc/resolv.conf", F_OK) < 0)
@@ -340,12 +343,38 @@ static const char *path_in_term(const char *term)
     return path;
 }
 
-/* Checks the files that the flag at place I names, if the VM reads them as a whole. */
+/*
+ * Ends the program when PATH, a directory of code, is too long for a file in it: the VM would
+ * print a report for each module. WHAT is the flag or the variable that the message names.
+ */
+static void check_code_path(const char *what, const char *path)
+{
+    if (strlen(path) + 1 + NAME_MAX >= PATH_MAX ||
+        (access(path, F_OK) < 0 && errno == ENAMETOOLONG))
+        refuse(EXIT_MISUSED, what, "contains a path that is too long; write a shorter one");
+}
+
+/* Checks the directories in ERL_LIBS. */
+static void check_libraries(void)
+{
+    const char *libraries = variable("ERL_LIBS");
+    char *copy = libraries != NULL ? strdup(libraries) : NULL, *rest = copy, *path;
+
+    while (copy != NULL && (path = strtok_r(rest, ":", &rest)) != NULL)
+        check_code_path("ERL_LIBS", path);
+    free(copy);
+}
+
+/* Checks the files and directories that the flag at place I names, if the VM reads them as a
+   whole. */
 static void check_flag_files(const struct flags *flags, size_t i)
 {
-    const char *flag = flags->init.at[i];
+    const char *flag = flags->init.at[i], *term;
     size_t count = flags_arity(flags, i), j;
 
+    if (strcmp(flag, "-pa") == 0 || strcmp(flag, "-pz") == 0)
+        for (j = count; j > 0; j--)
+            check_code_path(flag, flags->init.at[i + j]);
     if (strcmp(flag, "-config") == 0)
         for (j = count; j > 0; j--)
             check_file(flag, flags->init.at[i + j], ".config", MOST_CONFIG_BYTES, 1);
@@ -354,12 +383,15 @@ static void check_flag_files(const struct flags *flags, size_t i)
     /* Names and values alternate. */
     if (strcmp(flag, "-kernel") == 0)
         for (j = 1; j + 1 <= count; j += 2)
-            if (strcmp(flags->init.at[i + j], "inetrc") == 0)
-                check_file("-kernel inetrc", path_in_term(flags->init.at[i + j + 1]), "",
-                           MOST_CONFIG_BYTES, 1);
+            if (strcmp(flags->init.at[i + j], "inetrc") == 0) {
+                term = flags->init.at[i + j + 1];
+                check_file("-kernel inetrc", path_in_term(term), "", MOST_CONFIG_BYTES,
+                           term[0] != '"' && term[0] != '\'');
+            }
 }
 
-/* Checks the files that flags and variables name, if the VM reads them as a whole. */
+/* Checks the files and directories that flags and variables name, if the VM reads them as a
+   whole. */
 static void check_named_files(const struct flags *flags)
 {
     const char *inetrc = variable("ERL_INETRC");
@@ -368,7 +400,8 @@ static void check_named_files(const struct flags *flags)
     for (i = 0; i < flags->init.count; i++)
         check_flag_files(flags, i);
     if (inetrc != NULL)
-        check_file("ERL_INETRC", inetrc, "", MOST_CONFIG_BYTES, 1);
+        check_file("ERL_INETRC", inetrc, "", MOST_CONFIG_BYTES, 0);
+    check_libraries();
 }
 
 /* ---- asking a running node --------------------------------------------------- */
@@ -527,6 +560,8 @@ static int run_packed(int argc, char **argv)
 
     /* A parent passes this descriptor only to OTP's programs, and this is not one of them. */
     unsetenv("WHITTLE_SELF_FD");
+    process_check_emulator();
+    process_check_system_calls();
     process_keep_self();
     set_environment();
     add_port_limit(&flags);

@@ -6,6 +6,7 @@
 #include "process.h"
 #include "entry.h"
 #include "erl.h"
+#include "flags.h"
 #include "pack.h"
 #include "vfs.h"
 
@@ -16,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -181,6 +184,42 @@ void process_keep_self(void)
     close(fd);
 }
 
+/* Returns the path of the emulator, or NULL when the variable is not set or empty. */
+static const char *emulator_path(void)
+{
+    const char *path = secure_getenv(EMULATOR_VARIABLE);
+    return path != NULL && *path != '\0' ? path : NULL;
+}
+
+/* The path must be absolute, because the VM changes the directory before it starts some of its
+   programs. */
+void process_check_emulator(void)
+{
+    const char *path = emulator_path();
+    struct stat status;
+
+    if (path != NULL && (path[0] != '/' || stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
+                         access(path, X_OK) < 0))
+        refuse_value(EMULATOR_VARIABLE, path,
+                     "the absolute path of an emulator, such as /usr/bin/qemu-arm");
+}
+
+void process_check_system_calls(void)
+{
+    static const char remedy[] =
+        "the program needs Linux 3.19 or newer; allow this call if a filter (seccomp) forbids it";
+    char *nothing[] = {"", NULL};
+    int fd = memfd_create("check", MFD_CLOEXEC);
+
+    if (fd < 0)
+        refuse(EXIT_FAILED, "the system call memfd_create fails", remedy);
+    close(fd);
+    /* There is no such descriptor, so the kernel runs nothing and reports EBADF. */
+    if (emulator_path() == NULL && syscall(SYS_execveat, -1, "", nothing, nothing, AT_EMPTY_PATH) &&
+        (errno == ENOSYS || errno == EPERM))
+        refuse(EXIT_FAILED, "the system call execveat fails", remedy);
+}
+
 /*
  * Runs the file of the descriptor FD. When the file is for another processor, EMULATOR runs it;
  * its arguments have qemu's form (-0 WORD sets argv[0]). Returns only on failure.
@@ -249,7 +288,7 @@ static int exec_self(const struct program *program, char *const argv[], char *co
         words[1] = NULL;
     if (program->runs_others && (all = with_self(envp, setting)) != NULL)
         fcntl(self_fd, F_SETFD, 0);
-    exec_descriptor(self_fd, secure_getenv(EMULATOR_VARIABLE), words, all != NULL ? all : envp);
+    exec_descriptor(self_fd, emulator_path(), words, all != NULL ? all : envp);
     fcntl(self_fd, F_SETFD, FD_CLOEXEC);
     free(all);
     free(words);
@@ -257,23 +296,26 @@ static int exec_self(const struct program *program, char *const argv[], char *co
 }
 
 /* Becomes a program of the pack, such as one in an application's priv directory. Returns only
-   on failure. */
-static void exec_packed(const char *path, char *const argv[], char *const envp[])
+   on failure: whether the pack has the program. */
+static int exec_packed(const char *path, char *const argv[], char *const envp[])
 {
     static const char elf[4] = "\177ELF";
-    const char *emulator = secure_getenv(EMULATOR_VARIABLE);
-    int fd = vfs_open_program(path);
+    const char *emulator = emulator_path();
+    int fd = vfs_open_program(path), problem;
     char head[4];
 
     if (fd < 0)
-        return;
+        return errno != ENOENT;
     /* The kernel runs a script: its interpreter is a program of this machine. */
     if (pread(fd, head, sizeof head, 0) != sizeof head || memcmp(head, elf, sizeof elf) != 0)
         emulator = NULL;
     else
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     exec_descriptor(fd, emulator, argv, envp);
+    problem = errno;
     close(fd);
+    errno = problem;
+    return 1;
 }
 
 int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
@@ -281,7 +323,8 @@ int WRAP(execve)(const char *path, char *const argv[], char *const envp[])
     const struct program *program = program_at(path);
     if (program != NULL)
         return exec_self(program, argv, envp);
-    exec_packed(path, argv, envp);
+    if (exec_packed(path, argv, envp))
+        return -1;
     return REAL(execve)(path, argv, envp);
 }
 

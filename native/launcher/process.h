@@ -15,6 +15,12 @@
  */
 void process_keep_self(void);
 
+/* Ends the program when WHITTLE_EMULATOR is set and cannot name an emulator. */
+void process_check_emulator(void);
+
+/* Ends the program when the kernel refuses a system call that each start needs. */
+void process_check_system_calls(void);
+
 /* Returns whether PATH, below WHITTLE_ROOT, is the name of a linked-in program of OTP. */
 int process_is_own_program(const char *path);
 

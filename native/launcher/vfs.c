@@ -30,6 +30,11 @@
 #define F_SEAL_WRITE 8
 #endif
 
+/* The setting vm.memfd_noexec (Linux 6.3) lets the kernel run only a memfd with this flag. */
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U
+#endif
+
 #define REAL(name) REAL_OF(name)
 #define WRAP(name) WRAP_OF(name)
 #define REAL_OF(name) __real_##name
@@ -251,11 +256,20 @@ static int return_spare(int fd)
     return 1;
 }
 
+/* KIND is MFD_EXEC for a program and 0 for other files. An older kernel does not know that flag. */
+static int new_memfd(int flags, unsigned kind)
+{
+    unsigned plain = (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING;
+    int fd = memfd_create("whittle", plain | kind);
+
+    return fd < 0 && errno == EINVAL && kind != 0 ? memfd_create("whittle", plain) : fd;
+}
+
 /*
  * Opens a file of the pack: copies its bytes into a sealed memfd, which the VM can read, seek,
- * map and poll.
+ * map and poll. KIND is that of new_memfd.
  */
-static int open_entry(const struct pack_entry *entry, int flags)
+static int open_entry(const struct pack_entry *entry, int flags, unsigned kind)
 {
     int fd, result;
 
@@ -267,7 +281,7 @@ static int open_entry(const struct pack_entry *entry, int flags)
         errno = ENOTDIR;
         return -1;
     }
-    fd = memfd_create("whittle", (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    fd = new_memfd(flags, kind);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
         fd = borrow_spare();
     if (fd < 0)
@@ -292,6 +306,7 @@ int vfs_open_program(const char *path)
     const struct pack_entry *entry;
     int length;
 
+    errno = ENOENT;
     if (strncmp(path, WHITTLE_ROOT "/", root + 1) != 0)
         return -1;
     if (!started && pack_open() != PACK_READY)
@@ -299,7 +314,10 @@ int vfs_open_program(const char *path)
     vfs_start();
     length = to_pack_path(path, inner);
     entry = length >= 0 ? pack_find(inner, (size_t)length) : NULL;
-    return entry != NULL && (entry->mode & 0111) != 0 ? open_entry(entry, O_RDONLY) : -1;
+    if (entry != NULL && (entry->mode & 0111) != 0)
+        return open_entry(entry, O_RDONLY, MFD_EXEC);
+    errno = ENOENT;
+    return -1;
 }
 
 int WRAP(open)(const char *path, int flags, ...)
@@ -313,7 +331,7 @@ int WRAP(open)(const char *path, int flags, ...)
     if (length >= 0) {
         entry = pack_find(inner, (size_t)length);
         if (entry != NULL)
-            return open_entry(entry, flags);
+            return open_entry(entry, flags, 0);
         if (flags & O_CREAT)
             errno = EROFS;
         else
@@ -341,7 +359,7 @@ int WRAP(open)(const char *path, int flags, ...)
         int problem = errno;
         entry = find_fallback(path);
         if (entry != NULL)
-            return open_entry(entry, flags);
+            return open_entry(entry, flags, 0);
         errno = problem;
     }
     return -1;

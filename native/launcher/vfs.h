@@ -14,8 +14,9 @@ void vfs_start_vm(void);
 
 /*
  * Opens an executable file of the pack. The descriptor stays open across exec, so that the
- * interpreter of a script can read it. Returns -1 when PATH is not an executable file of the
- * pack. Also works before vfs_start, in the processes that run programs for the VM.
+ * interpreter of a script can read it. Returns -1 and sets errno, to ENOENT when PATH is not an
+ * executable file of the pack. Also works before vfs_start, in the processes that run programs
+ * for the VM.
  */
 int vfs_open_program(const char *path);
 

@@ -40,14 +40,16 @@ main() ->
 %% `-user', so the function starts the process that is registered as `user'.
 -spec start() -> pid().
 start() ->
-    user_drv:start(['tty_sl -c -e', found_shell()]).
+    {Node, _, _, _} = Shell = found_shell(),
+    _ = end_with(Node),
+    user_drv:start(['tty_sl -c -e', Shell]).
 
 %% @doc Starts a shell in the running node, for OTP 26 and later. The launcher calls it with `-s'.
 -spec shell() -> ok.
 shell() ->
     {Node, _, _, _} = Shell = found_shell(),
     case start_shell(Shell) of
-        ok -> ok;
+        ok -> _ = end_with(Node), ok;
         {error, Reason} ->
             finish({?FAILED, io_lib:format("~ts cannot start a shell (~tp); use "
                                            "--whittle-eval", [Node, Reason])})
@@ -151,6 +153,17 @@ shell_of(Node) ->
         true -> {Node, 'Elixir.IEx', start, []};
         false -> {Node, shell, start, []}
     end.
+
+%% Ends this node when the running one ends. Its shell would wait for a new job, without a terminal
+%% forever.
+end_with(Node) ->
+    spawn(fun() ->
+                  true = monitor_node(Node, true),
+                  receive
+                      {nodedown, Node} ->
+                          finish({?FAILED, io_lib:format("~ts ended; see its log", [Node])})
+                  end
+          end).
 
 start_shell({Node, Module, Function, Arguments}) ->
     shell:start_interactive({remote, atom_to_list(Node), {Module, Function, Arguments}}).

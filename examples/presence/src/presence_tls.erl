@@ -25,8 +25,9 @@ upgrade(Socket, Module) ->
 handshake(Socket, Module) ->
     Certificate = presence_config:get(certificate),
     Key = case presence_config:get(key) of none -> Certificate; File -> File end,
-    try ssl:handshake(Socket, [{certfile, Certificate}, {keyfile, Key}, {hibernate_after, 1000}],
-                      ?PATIENCE) of
+    %% The server counts a failed handshake. A report of each would let clients flood the log.
+    try ssl:handshake(Socket, [{certfile, Certificate}, {keyfile, Key}, {hibernate_after, 1000},
+                               {log_level, error}], ?PATIENCE) of
         {ok, Encrypted} ->
             presence_groups:give(Encrypted, Module, #{admission => admitted, tls => true});
         {error, _} -> ended(Socket)

@@ -3,7 +3,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([messages/1, one_session/1, limit/1, logins/1, memory/1, slow_client/1,
+-export([messages/1, one_session/1, limit/1, logins/1, memory/1, slow_client/1, slow_end/1,
          group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1,
          drained/1, ring/1]).
 
@@ -11,8 +11,8 @@
                 "xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
-    [messages, one_session, limit, logins, memory, slow_client, group_killed, login_timeout,
-     garbage, encrypted, port_in_use, metrics, drained, ring].
+    [messages, one_session, limit, logins, memory, slow_client, slow_end, group_killed,
+     login_timeout, garbage, encrypted, port_in_use, metrics, drained, ring].
 
 init_per_testcase(Case, Config) ->
     _ = application:load(presence),
@@ -125,6 +125,54 @@ flood(Socket, Line) ->
         {error, timeout} ->
             ok = gen_tcp:send(Socket, Line),
             flood(Socket, Line)
+    end.
+
+%% The server ends the session of a client that reads a little now and then. The other clients of
+%% the group do not wait for it.
+slow_end(_) ->
+    Slow = connect(lines),
+    ok = inet:setopts(Slow, [{recbuf, 4096}]),
+    ok = gen_tcp:send(Slow, "login slow secret\n"),
+    <<"welcome slow\n">> = line(Slow),
+    [{_, _, Server}] = ets:lookup(presence_here, <<"slow">>),
+    ok = inet:setopts(Server, [{sndbuf, 4096}, {high_watermark, 1 bsl 20}]),
+    Bob = lines("bob"),
+    fill(Bob, Server),
+    _ = lines("slow"),
+    ok = served(Bob, Slow, Server),
+    %% The client has not got the last word, for which the server would have waited.
+    ?assertEqual(nomatch, binary:match(rest(Slow, <<>>), <<"elsewhere">>)).
+
+fill(Bob, Server) ->
+    case inet:getstat(Server, [send_pend]) of
+        {ok, [{send_pend, Pending}]} when Pending > 65_536 -> ok;
+        {ok, _} ->
+            ok = gen_tcp:send(Bob, ["to slow ", binary:copy(<<"x">>, 9000), "\nping\n"]),
+            <<"pong\n">> = line(Bob),
+            fill(Bob, Server)
+    end.
+
+%% Talks with the server until it has closed the other connection.
+served(Bob, Slow, Server) ->
+    ok = gen_tcp:send(Bob, "ping\n"),
+    ok = answered(Bob, Slow),
+    case inet:getstat(Server, [send_pend]) of
+        {ok, _} -> served(Bob, Slow, Server);
+        {error, einval} -> ok
+    end.
+
+answered(Bob, Slow) ->
+    case gen_tcp:recv(Bob, 5, 1000) of
+        {ok, <<"pong\n">>} -> ok;
+        {error, timeout} ->
+            _ = gen_tcp:recv(Slow, 4096),
+            answered(Bob, Slow)
+    end.
+
+rest(Socket, Before) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, Bytes} -> rest(Socket, <<Before/binary, Bytes/binary>>);
+        {error, _} -> Before
     end.
 
 %% The VM may end a group that takes too much memory. Its users are gone, and can come again.

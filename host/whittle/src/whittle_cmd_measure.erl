@@ -32,6 +32,8 @@ command() ->
                     help => "otp: exit with 1 if a number is worse by more (default: 2%)"},
                   #{name => against, long => "against", value => "DIR",
                     help => "otp: compare with this run (default: the last complete one)"},
+                  #{name => differs, long => "differs", value => "FACTOR", many => true,
+                    help => "compare: the runs may have different levels of this factor"},
                   #{name => png, long => "png",
                     help => "also write each chart as a PNG file beside the page"},
                   whittle_command_line:json()]}.
@@ -46,7 +48,7 @@ forms() ->
      #{arguments => ["report", "DIR"], help => "write the tables and the page of a run again",
        options => [png, json]},
      #{arguments => ["compare", "DIR", "DIR"], help => "compare two runs of a study",
-       options => [json]}].
+       options => [differs, json]}].
 
 %% @doc Runs the form of the command that its arguments have.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
@@ -62,7 +64,7 @@ run(#{arguments := ["list", Word | _]}) -> unexpected(Word);
 run(#{arguments := ["report"]}) -> needs("report", "DIR");
 run(#{arguments := ["report", Dir]} = Values) -> reported(Dir, Values);
 run(#{arguments := ["report", _, Word]}) -> unexpected(Word);
-run(#{arguments := ["compare", One, Other]}) -> compared(One, Other);
+run(#{arguments := ["compare", One, Other]} = Values) -> compared(One, Other, Values);
 run(#{arguments := ["compare" | _]}) -> needs("compare", "two directories");
 run(#{arguments := [Name]} = Values) -> study(Name, Values);
 run(#{arguments := [Name, Word | _]}) ->
@@ -94,7 +96,9 @@ study(Name, Values) ->
        fun(Study) -> number(seconds, duration, Values, Study) end,
        fun(Study) ->
                Dir = maps:get(out, Values, filename:basename(Name, ".study") ++ ".measured"),
+               Command = whittle_command_line:written(command(), [only, blocks, seconds], Values),
                failed(whittle_measure:run(Study, #{dir => Dir, tell => fun tell/1,
+                                                   command => Command,
                                                    resume => is_map_key(resume, Values)}))
        end,
        fun(Dir) -> whittle_progress:clear(), reported(Dir, Values) end]).
@@ -158,11 +162,13 @@ noise(Report) ->
     ["The machine was noisy: ", whittle_measure:noise(Report), ".\n"
      "Run the study again when the machine is quiet.\n"].
 
-compared(One, Other) ->
-    case whittle_measure:compare(One, Other) of
+compared(One, Other, Values) ->
+    case whittle_measure:compare(One, Other, maps:get(differs, Values, [])) of
         {ok, Comparisons} ->
             {ok, #{text => [[whittle_table:text(Table), $\n]
-                            || Table <- whittle_measure:comparison_tables(Comparisons)],
+                             || Table <- whittle_measure:comparison_tables(Comparisons)]
+                            ++ [[Note, $\n]
+                                || Note <- whittle_measure:comparison_notes(Comparisons)],
                    json => whittle_measure:comparison_json(Comparisons)}};
         {error, Reason} -> whittle_failure:measure(Reason)
     end.

@@ -96,7 +96,10 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) -> amount(blocks, fun number/1, "a whole number above 0", Values, Options) end,
        fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
-       fun(Options) -> tuned(whittle_tune:tune(Path, Options#{out => Out}), Options) end]);
+       fun(Options) ->
+               Command = whittle_command_line:written(command(), for_search() ++ for_run(), Values),
+               tuned(whittle_tune:tune(Path, Options#{out => Out, command => Command}), Options)
+       end]);
 run(_) ->
     whittle_failure:usage("`whittle tune' needs PATH; see `whittle help tune'").
 
@@ -229,7 +232,8 @@ tell(_) -> ok.
 explained({ok, Account}) ->
     {ok, #{text => [[[whittle_table:text(Table), $\n]
                      || Table <- [whittle_tune:rows(Account) | whittle_tune:tops(Account)]],
-                    changes(Account), doubt(whittle_tune:unexplained(Account))],
+                    changes(Account), doubt(whittle_tune:unexplained(Account)),
+                    source(Account)],
            json => whittle_tune:json(Account)}};
 explained({error, Reason}) -> whittle_failure:tune(Reason).
 
@@ -262,6 +266,11 @@ verdict(own, true) -> "No settings saved memory within the limits: keep the prog
 verdict(own, false) ->
     "No settings hold the limits, and the program's own do not either: give it more memory.\n";
 verdict(_, _) -> "".
+
+source(#{second_source := true}) -> "";
+source(#{second_source := false}) ->
+    "The line of C code is what the other lines leave. It has no second source in this program, so "
+        "no unexplained part can show.\n".
 
 doubt(Part) when Part > 0.05 ->
     io_lib:format("~.1f % of the memory is unexplained: C code of the program may have mapped "

@@ -6,7 +6,7 @@
 %% split at its commas. The library `getopt' splits the arguments.
 -module(whittle_command_line).
 
--export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1]).
+-export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1, written/3]).
 
 -export_type([values/0, command/0, form/0, option/0]).
 
@@ -58,6 +58,25 @@ table() ->
 -spec json() -> option().
 json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
+
+%% @doc Writes a command as a line for a shell, with its values of some options.
+-spec written(command(), [atom()], values()) -> unicode:chardata().
+written(#{name := Name, options := Options}, Kept, #{arguments := Arguments} = Values) ->
+    Words = [Word || #{name := Option, long := Long} <- Options, lists:member(Option, Kept),
+                     Value <- given(maps:get(Option, Values, none)),
+                     Word <- ["--" ++ Long | [Value || Value =/= true]]],
+    lists:join($\s, ["whittle", Name | [word(Word) || Word <- Arguments ++ Words]]).
+
+given(none) -> [];
+given([[_ | _] | _] = Many) -> Many;
+given(One) -> [One].
+
+word(Word) ->
+    case re:run(Word, "^[A-Za-z0-9_./=:@%+,-]+$",
+                [unicode, dollar_endonly, {capture, none}]) of
+        match -> Word;
+        nomatch -> whittle_program:quoted(Word)
+    end.
 
 %% @doc Parses the arguments. The result is a command to run, a text to show, or one line about an
 %% error.

@@ -21,7 +21,8 @@
          node_without_cookie_file/1,
          not_regular/1, too_large/1, unread_archive/1,
          variables_for_erlang/1, variables_of_programs/1, more_atoms/1, libraries/1,
-         names_from_outside/1, modules_beside/1, entered/1, strange_words/1]).
+         names_from_outside/1, modules_beside/1, entered/1, strange_words/1,
+         written/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -40,7 +41,8 @@ all() ->
      run_keeps_arguments, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
-     names_from_outside, modules_beside, entered, strange_words].
+     names_from_outside, modules_beside, entered, strange_words,
+     written].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -1520,3 +1522,17 @@ figure(Word) ->
         {match, _} -> "N";
         nomatch -> Word
     end.
+
+%% The line of a page repeats the command: a shell reads it again as the same words.
+written(_) ->
+    Written = fun(Words) ->
+                      {run, Module, Values} = whittle_command_line:parse(Words),
+                      unicode:characters_to_list(
+                        whittle_command_line:written(Module:command(),
+                                                     [only, blocks, workload, 'try'], Values))
+              end,
+    ?assertEqual("whittle measure 'a b.study' --only x=1 --only y=2 --blocks 3",
+                 Written(["measure", "a b.study", "--json", "--blocks", "3", "--only", "x=1",
+                          "--only", "y=2"])),
+    ?assertEqual("whittle tune prog --try 'a b c' --workload 'echo \x{e9}'",
+                 Written(["tune", "prog", "--workload", "echo \x{e9}", "--try", "a b c"])).

@@ -86,8 +86,9 @@ create(Dir, Facts) ->
 -spec write(file:filename(), file:filename(), iodata()) -> ok | {error, error()}.
 write(Dir, Name, Bytes) ->
     File = filename:join(Dir, Name),
-    case file:write_file(File, Bytes) of
+    case whittle_file:write(File, Bytes) of
         ok -> ok;
+        {error, enxio} = Error -> named(File, Error);
         {error, _} = Error ->
             _ = file:delete(File),
             named(File, Error)

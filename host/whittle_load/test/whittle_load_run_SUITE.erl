@@ -8,7 +8,10 @@
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
-         last_samples/1, unread/1, slow_server_counts/1, slow_server_in_paced_loop/1]).
+         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1, slow_server_counts/1,
+         slow_server_in_paced_loop/1]).
+%% A handler of signals in an agent
+-export([init/1, handle_event/2]).
 
 -define(MS, 1_000_000).
 
@@ -18,7 +21,8 @@ all() ->
     [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
      hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
      seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
-     slow_coordinator, last_samples, unread, slow_server_counts, slow_server_in_paced_loop].
+     slow_coordinator, last_samples, no_tls, unread, unread_signal, unread_crash,
+     slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -436,9 +440,54 @@ sample(Second) ->
     #{second => Second, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
       counts => #{events => #{started => 1}, errors => #{}, latencies => #{}, late => none}}.
 
+%% A server without TLS costs each user its connection, and does not fill the log.
+no_tls(Config) ->
+    Log = filename:join(proplists:get_value(priv_dir, Config), "log"),
+    Port = server(fun(Socket) -> ok = gen_tcp:send(Socket, <<"hello\r\n">>), drop(Socket) end),
+    {ok, Scenario} = whittle_load_scenario:parse(
+                       iolist_to_binary(["{target, \"tls://127.0.0.1:", integer_to_list(Port),
+                                         "\"}. {phases, [{burst, 5}, {soak, \"90 s\"}]}. "
+                                         "{arrivals, constant}. {users, [{a, 1, [connect]}]}."])),
+    {Erl, Arguments, Environment} = command(),
+    Failed = ended(5),
+    Tell = fun({second, _, Result}) -> [whittle_load_run:stop(self()) || Failed(Result)];
+              (_) -> ok
+           end,
+    {ok, #{lost := [], result := Result}} =
+        whittle_load_run:run(Scenario,
+                             #{agents => 1, tell => Tell,
+                               commands => [{"/bin/sh", ["-c", "f=$1; shift; exec \"$@\" 2>\"$f\"",
+                                                         "sh", Log, Erl | Arguments]
+                                             ++ ["-s", "ssl"], Environment}]}),
+    ?assertMatch([{{<<"connect">>, _}, _} | _], whittle_load_result:errors(Result)),
+    ?assertEqual({ok, <<>>}, file:read_file(Log)).
+
 %% The server never reads, so bytes of the users wait in the agent. It ends all the same.
 unread(Config) ->
+    {ok, #{lost := []}} = unread(fun() -> whittle_load_run:stop(self()) end, "0", Config).
+
+%% So does an agent that a signal ends, or a crash.
+unread_signal(Config) -> {ok, #{lost := [1]}} = unread(signal("TERM"), "1", Config).
+
+unread_crash(Config) -> {ok, #{lost := [1]}} = unread(signal("USR2"), "1", Config).
+
+%% The newest process is the VM, and not the shell that started it.
+signal(Name) -> fun() -> "" = os:cmd(["pkill -n -", Name, " -f ", marker()]) end.
+
+%% No other run of this suite has it.
+marker() -> "whittle_load_run_SUITE_" ++ os:getpid() ++ "_unread".
+
+%% The first signal for a user ends the process that paces the users.
+init(_) -> {ok, none}.
+
+handle_event(sigusr2, State) ->
+    {links, Links} = process_info(whereis(whittle_load_agent_link), links),
+    _ = [exit(Pid, kill) || Pid <- Links, is_pid(Pid), Pid =/= whereis(whittle_load_agent_sup)],
+    {ok, State}.
+
+unread(Stop, Code, Config) ->
     Fifo = filename:join(proplists:get_value(priv_dir, Config), "ended"),
+    _ = file:delete(Fifo),
     made:tool("mkfifo", [Fifo], filename:dirname(Fifo)),
     Watch = open_port({spawn_executable, os:find_executable("cat")},
                       [{args, [Fifo]}, {line, 100}, exit_status]),
@@ -446,21 +495,25 @@ unread(Config) ->
     Tell = fun({second, _, Now}) ->
                    Sent = whittle_load_result:event(sent, Now),
                    case put(sent, Sent) of
-                       Sent when Sent > 0 -> whittle_load_run:stop(self());
+                       Sent when Sent > 0 -> Stop();
                        _ -> ok
                    end;
               (_) -> ok
            end,
-    {ok, #{lost := []}} =
+    Crash = "ok = gen_event:add_handler(erl_signal_server, whittle_load_run_SUITE, none), "
+        "ok = os:set_signal(sigusr2, handle)",
+    Command = {"/bin/sh",
+               ["-c", "f=$1; shift; \"$@\"; echo $? >\"$f\"", "sh", Fifo, Erl | Arguments]
+               ++ ["-" ++ marker(), "-pa", filename:dirname(code:which(?MODULE)), "-eval", Crash],
+               Environment},
+    Outcome =
         whittle_load_run:run(scenario(server(fun(_) -> receive never -> ok end end),
                                       "[{burst, 5}, {soak, \"90 s\"}]", "constant",
                                       ["[{a, 1, [{connect, \"600 s\"}, {repeat, 100000, [{send, \"",
                                        lists:duplicate(10_000, $x), "\"}]}]}]"], ""),
-                             #{agents => 1, tell => Tell,
-                               commands => [{"/bin/sh",
-                                             ["-c", "f=$1; shift; \"$@\"; echo $? >\"$f\"", "sh",
-                                              Fifo, Erl | Arguments], Environment}]}),
-    receive {Watch, {data, {eol, Status}}} -> ?assertEqual("0", Status) end.
+                             #{agents => 1, tell => Tell, commands => [Command]}),
+    receive {Watch, {data, {eol, Status}}} -> ?assertEqual(Code, Status) end,
+    Outcome.
 
 %% The server serves nobody for half a second, in which half of the users come. A generator that
 %% waits for an answer before it asks again would see one slow answer.

@@ -8,15 +8,15 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, pictures/1, tables/1, titles/1, noise/1, json/1]).
--export([compare/2, comparison_tables/1, comparison_json/1]).
+-export([results/1, report/1, pictures/1, tables/1, interval_head/1, titles/1, noise/1, json/1]).
+-export([compare/3, comparison_tables/1, comparison_notes/1, comparison_json/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([reason/0, report/0]).
 
 -type reason() :: whittle_measure_study:error() | whittle_measure_run:reason()
                 | whittle_measure_otp:reason()
-                | {different_studies, file:filename(), file:filename()}
+                | whittle_measure_compare:error()
                 | {no_charts, unicode:chardata()}.
 
 %% The results of a directory of samples.
@@ -77,7 +77,7 @@ report(Dir) ->
             Page = filename:join(Dir, "page.html"),
             %% The page replaces a link; it is not written to where the link points.
             _ = [file:delete(Page) || {ok, _} <- [file:read_link_all(Page)]],
-            case file:write_file(Page, whittle_measure_page:html(Report, Drawings)) of
+            case whittle_file:write(Page, whittle_measure_page:html(Report, Drawings)) of
                 ok -> {ok, Report#{page => Page, notes => Notes}};
                 {error, Reason} -> {error, {file, Page, Reason}}
             end;
@@ -93,7 +93,7 @@ pictures(#{page := Page} = Report) ->
              || Name <- whittle_measure_page:chart_names(Report)],
     case whittle_measure_draw:png(Charts) of
         {ok, Pictures} ->
-            Written = [case file:write_file(Name, Picture) of
+            Written = [case whittle_file:write(Name, Picture) of
                            ok -> ok;
                            {error, Reason} -> {error, {file, Name, Reason}}
                        end || {Name, Picture} <- lists:zip(Names, Pictures)],
@@ -111,6 +111,11 @@ tables(#{results := Results, study := #{references := References}}) ->
     [{whittle_measure_table:rows(Result, References),
       whittle_measure_table:notes(Result, References)} || Result <- Results].
 
+%% @doc Writes the head of a column of intervals for the numbers of values behind them, such as
+%% `95 % interval'.
+-spec interval_head([non_neg_integer()]) -> unicode:chardata().
+interval_head(Counts) -> whittle_measure_table:interval_head(Counts).
+
 %% @doc Returns the titles of factors and levels as a table, or `[]' if the study has none.
 -spec titles(report()) -> [[unicode:chardata()]].
 titles(#{study := Study}) -> whittle_measure_table:titles(Study).
@@ -120,15 +125,17 @@ titles(#{study := Study}) -> whittle_measure_table:titles(Study).
 noise(#{noise := Noise}) -> whittle_measure_table:noise(Noise).
 
 %% @doc Compares the cells that two directories have in common, for example before and after a
-%% change. Their blocks are independent, so Welch's test decides.
--spec compare(file:filename(), file:filename()) ->
+%% change. Their blocks are independent, so Welch's test decides. The runs may have different levels
+%% of the factors in `Differs', for example two OTP releases.
+-spec compare(file:filename(), file:filename(), Differs :: [string()]) ->
           {ok, [whittle_measure_compare:comparison()]} | {error, reason()}.
-compare(One, Other) ->
+compare(One, Other, Differs) ->
     whittle_work:steps(
       [fun(_) -> results(One) end,
        fun(First) ->
                case results(Other) of
-                   {ok, Second} -> whittle_measure_compare:compare({One, First}, {Other, Second});
+                   {ok, Second} ->
+                       whittle_measure_compare:compare({One, First}, {Other, Second}, Differs);
                    {error, _} = Error -> Error
                end
        end]).
@@ -136,6 +143,10 @@ compare(One, Other) ->
 %% @doc Writes comparisons as tables for a terminal, one for each response.
 -spec comparison_tables([whittle_measure_compare:comparison()]) -> [[[unicode:chardata()]]].
 comparison_tables(Comparisons) -> whittle_measure_compare:tables(Comparisons).
+
+%% @doc Returns the lines below these tables.
+-spec comparison_notes([whittle_measure_compare:comparison()]) -> [unicode:chardata()].
+comparison_notes(Comparisons) -> whittle_measure_compare:notes(Comparisons).
 
 %% @doc Writes comparisons as data.
 -spec comparison_json([whittle_measure_compare:comparison()]) -> whittle_json:json().
@@ -179,8 +190,10 @@ format_error({stock, Name, _}) ->
 format_error({no_values, Dir}) ->
     ["every run of the study failed: correct the study or its programs (the reasons are in ",
      filename:join(Dir, "samples.jsonl"), ")"];
-format_error({different_studies, One, Other}) ->
-    [One, " and ", Other, " have no cell and response in common: compare two runs of one study"];
+format_error(Error) when element(1, Error) =:= different_studies;
+                         element(1, Error) =:= not_a_factor;
+                         element(1, Error) =:= several_levels ->
+    whittle_measure_compare:format_error(Error);
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;

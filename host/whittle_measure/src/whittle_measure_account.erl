@@ -19,6 +19,7 @@
           lines := [line()],                    % their bytes add up to `rss'
           unexplained := integer(),             % the bytes of the last line
           counted := boolean(),                 % false under +Mea min: the VM counts only terms
+          second_source := boolean(),           % false: the line of C code is what others leave
           vm := whittle_measure_dump:vm(),
           atom() => term()}.                    % of whittle_measure_snapshot:take/3
 
@@ -50,6 +51,7 @@ make(#{allocators := Allocators} = Vm, #{rss := Rss, groups := Groups}) ->
                      Bytes =/= 0],
     Unexplained = Rss - total(Lines),
     #{rss => Rss, unexplained => Unexplained, counted => Counted, vm => Vm,
+      second_source => has_mark(Counted, Groups),
       lines => Lines ++ [#{group => unexplained, name => "unexplained", bytes => Unexplained}]}.
 
 total(Lines) -> lists:sum([Bytes || #{bytes := Bytes} <- Lines]).
@@ -188,7 +190,7 @@ rest(Known, Counted, Groups) ->
     Size = size(anonymous, Groups) + size(heap, Groups),
     Untouched = Size - rss(anonymous, Groups) - rss(heap, Groups),
     Outside = max(0, Size - Known),
-    Named = case Counted andalso rss(libraries, Groups) > 0 of
+    Named = case has_mark(Counted, Groups) of
                 true -> min(Outside, size(heap, Groups));
                 false -> Outside
             end,
@@ -196,6 +198,9 @@ rest(Known, Counted, Groups) ->
     [line(c_code, c_code(Counted, Groups), Named - NotTouched),
      line(untouched, "never touched: pages of the above that take no memory",
           NotTouched - Untouched)].
+
+%% Only glibc marks its memory, and only a VM with shared libraries has it.
+has_mark(Counted, Groups) -> Counted andalso rss(libraries, Groups) > 0.
 
 c_code(false, _) ->
     "C library: binaries, other blocks and free memory (not counted under +Mea min)";
@@ -246,10 +251,10 @@ sorted_by_memory(Items) ->
 
 %% @doc Returns the account as data (docs/json.md).
 -spec json(account()) -> whittle_json:json().
-json(#{rss := Rss, lines := Lines, unexplained := Unexplained,
+json(#{rss := Rss, lines := Lines, unexplained := Unexplained, second_source := Second,
        vm := #{processes := Processes, tables := Tables, process_count := Count,
                port_count := Ports, atom_count := Atoms}}) ->
-    #{rss => Rss, unexplained => Unexplained,
+    #{rss => Rss, unexplained => Unexplained, second_source => Second,
       lines => [text(Line) || Line <- Lines],
       processes => Count, ports => Ports, atoms => Atoms,
       largest_processes => [text(maps:with([name, memory, unused], Item))

@@ -7,10 +7,25 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([digests/2, changes/2]).
+-export([check/3, digests/2]).
 
 %% The key of the study's own digest.
 -define(STUDY, <<"the study">>).
+
+%% @doc Checks, before anything is built, that a directory will do for a study: that it holds no
+%% samples, or samples of the same study if the study goes on.
+-spec check(file:filename(), Resume :: boolean(), whittle_measure_study:study()) ->
+          ok | {error, whittle_measure_samples:error()}.
+check(Dir, false, _) -> whittle_measure_samples:unused(Dir);
+check(Dir, true, Study) ->
+    case whittle_measure_samples:read(Dir) of
+        {ok, Facts, _} ->
+            case changes(Study, Facts) of
+                [] -> ok;
+                Names -> {error, {changed, Names}}
+            end;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Returns the digests of the study, of the output or program of each build, and of each
 %% program and script that the study's commands name.
@@ -24,9 +39,10 @@ digests(#{base := Base, programs := Programs} = Study, Prepared) ->
              || Program <- Programs, {Name, File} <- named(Program, Base)],
     maps:from_list([{?STUDY, of_study(Study)} | Builds ++ Named]).
 
-%% @doc Names what differs between a study and the facts of an earlier part of its run: the keys of
+%% Internal functions: changes
+
+%% Names what differs between a study and the facts of an earlier part of its run: the keys of
 %% the study, or the study as a whole if its facts do not tell.
--spec changes(whittle_measure_study:study(), #{binary() => term()}) -> [binary()].
 changes(Study, Facts) ->
     case {of_study(Study), Facts} of
         {Digest, #{<<"inputs">> := #{?STUDY := Digest}}} -> [];

@@ -5,7 +5,7 @@
 %% work that this VM runs before each sample shows how fast the machine is at that moment.
 -module(whittle_measure_machine).
 
--export([look/0, between/2, pace/0, facts/0]).
+-export([look/0, between/2, pace/0, facts/0, is_same/2]).
 
 -export_type([look/0, load/0]).
 
@@ -15,6 +15,9 @@
 -define(TICK, 10).
 
 -define(PACES, 11).
+
+%% The kernel reports a few pages more or less of the same memory after a restart.
+-define(SAME_MEMORY, 0.05).
 
 %% The load between two looks.
 -type load() ::
@@ -79,6 +82,13 @@ facts() ->
       cpus => erlang:system_info(logical_processors_available),
       memory => 1024 * binary_to_integer(match("/proc/meminfo", "(?m)^MemTotal: *(\\d+)", <<"0">>)),
       kernel => match("/proc/sys/kernel/osrelease", "^(.*)$", <<"unknown">>)}.
+
+%% @doc Tells whether the facts of two runs, as `study.json' has them, are of machines of one kind.
+-spec is_same(#{binary() => term()}, #{binary() => term()}) -> boolean().
+is_same(#{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := One},
+             #{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := Other}) ->
+    abs(One - Other) =< ?SAME_MEMORY * max(One, Other);
+is_same(_, _) -> false.
 
 %% Internal functions: the counters
 

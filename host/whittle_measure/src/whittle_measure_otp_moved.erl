@@ -47,9 +47,6 @@
 %% The verdict on a time is `noisy' if the machine was, and `not_compared' if it was another one.
 -type verdict() :: new | same | smaller | larger | regression | none | noisy | not_compared.
 
-%% The kernel reports a few pages more or less of the same memory after a restart.
--define(SAME_MEMORY, 0.05).
-
 %% hello ends after a fraction of a second, between two readings of its memory.
 -define(UNSEEN, [{hello, rss_peak}]).
 
@@ -78,7 +75,8 @@ moved(#{facts := #{<<"subjects">> := Subjects} = Facts} = New, Old, Bound) ->
 reasons(_, none) -> {[], [], []};
 reasons(#{facts := New, samples := Now}, #{facts := Old, samples := Then}) ->
     Differs = fun(Key) -> maps:get(Key, New, none) =/= maps:get(Key, Old, none) end,
-    Machine = not same_machine(maps:get(<<"machine">>, New), maps:get(<<"machine">>, Old)),
+    Machine = not whittle_measure_machine:is_same(
+                      maps:get(<<"machine">>, New), maps:get(<<"machine">>, Old)),
     Noisy = [When || {When, Samples} <- [{"this run", Now}, {"the stored run", Then}],
                      #{verdict := noisy} <- [whittle_measure_analysis:noise(Samples)]],
     {["the stored run is of another machine, so times and memory are not compared" || Machine]
@@ -87,11 +85,6 @@ reasons(#{facts := New, samples := Now}, #{facts := Old, samples := Then}) ->
      ["the stored run is for another target, so nothing is compared" || Differs(<<"target">>)],
      [["the machine was noisy in ", lists:join(" and in ", Noisy),
        ", so no time or memory is judged; measure again when it is quiet"] || Noisy =/= []]}.
-
-same_machine(#{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := One},
-             #{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := Other}) ->
-    abs(One - Other) =< ?SAME_MEMORY * max(One, Other);
-same_machine(_, _) -> false.
 
 %% Chooses the stored subject of the same release, or else of the newest. If two have this release,
 %% the one of the same level counts.

@@ -162,12 +162,13 @@ runs(Count, #{study := #{seed := Seed}, samples := Samples,
      whittle_measure_table:noise(Noise), ".</p>\n"].
 
 footer(#{study := #{name := Name}, facts := Facts} = Report) ->
-    Command = case front(Report) of
-                  [_ | _] -> "whittle ";
-                  [] -> "whittle measure "
+    Command = case {Facts, front(Report)} of
+                  {#{<<"command">> := Text}, _} when is_binary(Text) -> Text;
+                  {_, [_ | _]} -> ["whittle ", Name];
+                  {_, []} -> ["whittle measure ", Name]
               end,
     Machine = maps:get(<<"machine">>, Facts),
-    ["<footer><p>Made by <code>", Command, escaped(Name), "</code>. Raw samples: "
+    ["<footer><p>Made by <code>", escaped(Command), "</code>. Raw samples: "
      "<a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
      escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
      " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",

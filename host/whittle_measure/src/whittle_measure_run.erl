@@ -10,6 +10,7 @@
 
 -type options() :: #{dir := file:filename(),
                      resume => boolean(),                 % default: false
+                     command => unicode:chardata(),       % the user's, for the page
                      tell => fun((event()) -> term())}.
 
 %% `left' is the estimate of the time left, in seconds.
@@ -39,8 +40,8 @@
 run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
-    steps([fun(_) -> whittle_measure_samples:check(Dir, maps:get(resume, Options, false),
-                                                   Study) end,
+    steps([fun(_) -> whittle_measure_inputs:check(Dir, maps:get(resume, Options, false),
+                                                  Study) end,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
@@ -124,7 +125,7 @@ prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
     end.
 
 log(Study, Prepared, #{dir := Dir} = Options) ->
-    Facts = facts(Study, Prepared),
+    Facts = whittle_measure_samples:with_command(Options, facts(Study, Prepared)),
     case maps:get(resume, Options, false) of
         false ->
             case whittle_measure_samples:create(Dir, Facts) of

@@ -5,8 +5,8 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([check/3, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
-         named/2]).
+-export([unused/1, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
+         with_command/2, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -33,21 +33,8 @@
                | {damaged_study, file:filename(), unicode:chardata()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
-%% @doc Checks, before anything is built, that create/2 or open/2 will accept a directory for a
-%% study.
--spec check(file:filename(), Resume :: boolean(), whittle_measure_study:study()) ->
-          ok | {error, error()}.
-check(Dir, false, _) -> unused(Dir);
-check(Dir, true, Study) ->
-    case read(Dir) of
-        {ok, Facts, _} ->
-            case whittle_measure_inputs:changes(Study, Facts) of
-                [] -> ok;
-                Names -> {error, {changed, Names}}
-            end;
-        {error, _} = Error -> Error
-    end.
-
+%% @doc Checks that a directory holds no samples, so that create/2 can begin there.
+-spec unused(file:filename()) -> ok | {error, error()}.
 unused(Dir) ->
     case filelib:is_file(samples(Dir)) of
         true -> {error, {exists, Dir}};
@@ -215,6 +202,12 @@ cut(File, Size) ->
     {ok, Size} = file:position(Fd, Size),
     ok = file:truncate(Fd),
     file:close(Fd).
+
+%% @doc Adds the command of a user to the facts, if there is one.
+-spec with_command(#{command => unicode:chardata(), atom() => term()}, map()) -> map().
+with_command(#{command := Text}, Facts) ->
+    Facts#{command => unicode:characters_to_binary(Text)};
+with_command(_, Facts) -> Facts.
 
 %% @doc Adds the name of a file to the error of a write.
 -spec named(file:filename(), ok | {error, file:posix() | badarg}) -> ok | {error, error()}.

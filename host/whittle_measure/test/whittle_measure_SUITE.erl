@@ -8,12 +8,13 @@
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
          cut_line/1, exists/1, checked_before_builds/1, failing/1, bounded_log/1, all_fail/1,
          recording_whole/1, no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
-         compared/1, page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
+         compared/1, compared_levels/1, page/1, titles/1, references/1, full_disk/1,
+         every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
      checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program, wrapped,
-     reported, bad_studies, shipped, compared, page, titles, references, full_disk,
+     reported, bad_studies, shipped, compared, compared_levels, page, titles, references, full_disk,
      every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
@@ -390,13 +391,13 @@ compared(Config) ->
     {ok, One} = measure(#{blocks => 6}, "one", Config),
     {ok, Other} = measure(#{blocks => 6, programs => [program("echo $((SIZE * 30))")]}, "other",
                           Config),
-    {ok, Compared} = whittle_measure:compare(One, Other),
+    {ok, Compared} = whittle_measure:compare(One, Other, []),
     [[Head | Rows]] = whittle_measure:comparison_tables(Compared),
     ?assertMatch(["number", One, Other, "ratio", "verdict"], Head),
     ?assertEqual([{"program=p, size=large", "3.000", "worse"},
                   {"program=p, size=medium", "3.000", "worse"},
                   {"program=p, size=small", "3.000", "worse"}],
-                 [{chars(Cell), chars(Ratio), chars(Verdict)}
+                 [{chars(Cell), chars(Ratio), hd(string:split(chars(Verdict), " (noisy machine)"))}
                   || [Cell, _, _, Ratio, Verdict] <- Rows]),
     %% The data are numbers.
     [#{<<"response">> := <<"number">>, <<"first">> := First, <<"second">> := Second,
@@ -408,9 +409,43 @@ compared(Config) ->
                      [return_maps]),
     ?assertEqual([One, Other], [binary_to_list(Name) || Name <- [First, Second]]),
     ?assert(abs(Ratio - 3) < 0.001 andalso abs(New - 3 * Old) < 0.001),
-    {ok, Itself} = whittle_measure:compare(One, One),
+    {ok, Itself} = whittle_measure:compare(One, One, []),
     [[_ | Same]] = whittle_measure:comparison_tables(Itself),
-    [?assertMatch([_, _, _, _, "no difference"], Row) || Row <- Same].
+    [?assertMatch({match, _},
+                  re:run(chars(Verdict), "^no difference; this run could have detected"))
+     || [_, _, _, _, Verdict] <- Same].
+
+%% Two runs with other levels of a factor, as two releases are. The lines below the tables say that
+%% a run was noisy, or of another machine.
+compared_levels(Config) ->
+    [One, Other] = [begin
+                        {ok, Study} = whittle_measure:study(file(#{}, Config), [{"size", Level}]),
+                        {ok, Dir} = whittle_measure:run(Study, #{dir => in(Level, Config)}),
+                        Dir
+                    end || Level <- ["small", "large"]],
+    ?assertMatch({error, {different_studies, One, Other}},
+                 whittle_measure:compare(One, Other, [])),
+    {ok, [#{rows := [#{cell := Cell, ratio := #{median := Ratio}, verdict := worse}]}]} =
+        whittle_measure:compare(One, Other, ["size"]),
+    ?assertEqual(#{<<"program">> => <<"p">>}, Cell),
+    ?assert(abs(Ratio - 3) < 0.001),
+    ?assertMatch({error, {not_a_factor, "color", One, [size]}},
+                 whittle_measure:compare(One, Other, ["color"])),
+    {ok, All} = measure(#{}, Config),
+    ?assertMatch({error, {several_levels, "size", All}},
+                 whittle_measure:compare(One, All, ["size"])),
+    {ok, Report} = whittle_measure:results(One),
+    #{facts := #{<<"machine">> := Machine} = Facts, noise := Noise} = Report,
+    Loud = Report#{noise := Noise#{verdict := noisy},
+                   facts := Facts#{<<"machine">> := Machine#{<<"cpu">> := <<"another">>}}},
+    Quiet = Report#{noise := Noise#{verdict := quiet}},
+    {ok, Marked} = whittle_measure_compare:compare({"a", Quiet}, {"b", Loud}, []),
+    ?assertMatch(["the runs are of different machines" ++ _,
+                  "the machine was noisy in b: " ++ _],
+                 [chars(Note) || Note <- whittle_measure_compare:notes(Marked)]),
+    ?assertMatch([#{rows := [#{noisy := true}]}], Marked),
+    {ok, Plain} = whittle_measure_compare:compare({"a", Quiet}, {"b", Quiet}, []),
+    ?assertEqual([], whittle_measure_compare:notes(Plain)).
 
 %% The texts of a study may hold characters that HTML reserves.
 page(Config) ->
@@ -421,6 +456,15 @@ page(Config) ->
                  binary:match(Html, <<"<title>a &lt; b &amp; &quot;c&quot; é</title>"/utf8>>)),
     ?assertMatch({_, _}, binary:match(Html, <<"<td>size=large</td>">>)),
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)),
+    ?assertMatch({_, _}, binary:match(Html, <<"<code>whittle measure made</code>">>)),
+    %% The footer has the command of the user with its options.
+    {ok, With} = whittle_measure:run(study(#{}, Config),
+                                     #{dir => in("with", Config),
+                                       command => "whittle measure 'a<b.study' --blocks 3"}),
+    {ok, #{page := Own}} = whittle_measure:report(With),
+    {ok, Shown} = file:read_file(Own),
+    ?assertMatch({_, _}, binary:match(Shown, <<"<code>whittle measure 'a&lt;b.study' --blocks 3"
+                                               "</code>">>)),
     %% A new page replaces a link, and leaves alone the file to which it points.
     Other = filename:join(Dir, "other"),
     ok = file:rename(Page, Other),
@@ -490,6 +534,7 @@ every_error_is_one_line(_) ->
               {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
               {library, "x", "y"}, {bad_request, x, #{shake => #{}}}, {different_studies, "a", "b"},
+              {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
               {no_values, "d"},
               {make, {input_is_output, "x"}}],
     [begin

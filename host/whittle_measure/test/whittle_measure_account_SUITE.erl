@@ -5,14 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, gone/1, own_dump/1, not_counted/1,
-         pauses/1, no_pauses/1, damaged_counts/1, one_program/1, counter_alone/1, full_disk/1,
-         refused_before_builds/1, wrong_lines/1, flags_before_extra/1, buckets/1, percentiles/1]).
+-export([account/1, ended_by_itself/1, no_vm/1, slow_dump/1, gone/1, own_dump/1,
+         second_source/1, not_counted/1, pauses/1, no_pauses/1, damaged_counts/1, one_program/1,
+         counter_alone/1, full_disk/1, refused_before_builds/1, wrong_lines/1,
+         flags_before_extra/1, buckets/1, percentiles/1]).
 
 all() ->
-    [account, ended_by_itself, no_vm, slow_dump, gone, own_dump, not_counted, pauses, no_pauses,
-     damaged_counts, one_program, counter_alone, full_disk, refused_before_builds, wrong_lines,
-     flags_before_extra, buckets, percentiles].
+    [account, ended_by_itself, no_vm, slow_dump, gone, own_dump, second_source, not_counted, pauses,
+     no_pauses, damaged_counts, one_program, counter_alone, full_disk, refused_before_builds,
+     wrong_lines, flags_before_extra, buckets, percentiles].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -86,6 +87,22 @@ own_dump(Config) ->
     ?assertEqual({error, {no_dump, unicode:characters_to_binary(Old)}},
                  whittle_measure_snapshot:take(Started, filename:join(Dir, "dump"))),
     ok = whittle_program:stop(Started).
+
+%% Only a VM with shared libraries has a mark for the memory of C code, and it must count its
+%% carriers.
+second_source(_) ->
+    Made = fun(Carriers, Groups) ->
+                   Heaps = #{carriers => Carriers, blocks => 0},
+                   Vm = #{allocators => #{<<"eheap_alloc">> => Heaps}, areas => #{},
+                          processes => [], tables => []},
+                   #{second_source := Second} =
+                       whittle_measure_account:make(Vm, #{rss => 1000, groups => Groups}),
+                   Second
+           end,
+    Libraries = #{libraries => #{rss => 10, size => 10}},
+    ?assert(Made(100, Libraries)),
+    ?assertNot(Made(0, Libraries)),
+    ?assertNot(Made(100, #{})).
 
 %% Under +Mea min the VM has no carriers of binaries.
 not_counted(Config) ->

@@ -109,7 +109,7 @@ ends(Facts, Samples, Config) ->
 %% Does what `whittle measure report' and `whittle measure compare' do.
 used(Config) ->
     Dir = dir(Config),
-    case {whittle_measure:report(Dir), whittle_measure:compare(Dir, Dir)} of
+    case {whittle_measure:report(Dir), whittle_measure:compare(Dir, Dir, [])} of
         {{ok, Report}, {ok, Compared}} ->
             Texts = [Table || {Table, _} <- whittle_measure:tables(Report)]
                 ++ [whittle_measure:titles(Report) | whittle_measure:comparison_tables(Compared)],

@@ -38,7 +38,11 @@ file(File) ->
         {ok, #file_info{type = directory}} -> bad(File, "is a directory");
         {ok, #file_info{type = regular, size = Size}} when Size > ?MOST_PACKED ->
             bad(File, "has more than 1 GiB");
-        {ok, #file_info{type = regular}} -> readable(File);
+        {ok, #file_info{type = regular}} ->
+            case whittle_file:check(File) of
+                ok -> readable(File);
+                {error, _} -> bad(File, "is no regular file")
+            end;
         {ok, _} -> bad(File, "is no regular file");
         {error, Reason} -> {error, {unreadable, #{file => File, reason => Reason}}}
     end.

@@ -95,7 +95,8 @@ emulator(#{name := Name, emulator := Words}) ->
     Program = lists:last(Words),
     case os:find_executable(Program) of
         false -> {error, {no_emulator, #{target => Name, program => Program}}};
-        Path -> {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | Words]}
+        %% PATH may contain relative directories, and the launcher takes an absolute path only.
+        Path -> {ok, ["env", "WHITTLE_EMULATOR=" ++ filename:absname(Path) | Words]}
     end.
 
 %% Reads a description. It is part of Whittle, so a mistake in it is a bug and crashes.

@@ -8,7 +8,8 @@
 
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
--export([targets_are_described/1, unknown_words/1, no_compiler/1, no_source/1,
+-export([targets_are_described/1, emulator_in_a_relative_directory/1,
+         unknown_words/1, no_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
          profiles/1, damaged_profile/1, profiles_are_complete/1,
@@ -23,7 +24,7 @@ suite() ->
     [{timetrap, {hours, 2}}].
 
 all() ->
-    [targets_are_described, unknown_words, no_compiler, no_source,
+    [targets_are_described, emulator_in_a_relative_directory, unknown_words, no_compiler, no_source,
      patch_that_does_not_apply, bad_series, recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
      profiles, damaged_profile, profiles_are_complete, no_notice, libraries_of_flavors,
@@ -56,6 +57,18 @@ targets_are_described(_) ->
     [?assertNotEqual([], whittle_recipe_vm:link(T, {Otp, how(Flavor)}, [], static))
      || T = #{flavors := Flavors} <- Targets, Flavor <- Flavors,
         Otp <- whittle_runtime:otps()].
+
+%% The launcher takes an absolute path only.
+emulator_in_a_relative_directory(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Program = filename:join(Dir, "qemu-arm"),
+    ok = file:write_file(Program, ""),
+    ok = file:change_mode(Program, 8#755),
+    {ok, Here} = file:get_cwd(),
+    os:putenv("PATH", filename:join([".." || _ <- tl(filename:split(Here))]
+                                    ++ tl(filename:split(Dir)))),
+    {ok, ["env", "WHITTLE_EMULATOR=" ++ Path | _]} = whittle_runtime:emulator("armv7"),
+    ?assertEqual(absolute, filename:pathtype(Path)).
 
 unknown_words(_) ->
     Tag = fun(Changes) ->

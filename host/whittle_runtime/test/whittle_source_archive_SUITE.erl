@@ -27,6 +27,8 @@ no_file(Config) ->
                  one_line(whittle_source_archive:read(in("nothing", Config)))),
     refused("is a directory", in("", Config)),
     refused("is no regular file", "/dev/null"),
+    %% This file claims to be empty, and its reader waits for messages of the kernel.
+    refused("is no regular file", "/proc/kmsg"),
     %% The open of a FIFO would wait for a writer.
     Fifo = in("fifo", Config),
     "" = os:cmd("mkfifo '" ++ Fifo ++ "'"),

@@ -12,8 +12,8 @@
 %% whittle_file:whole/2}: 4 MB for texts, 64 MB for modules, 4 GB for other files.
 -spec read(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 read(File) ->
-    Name = filename:basename(File),
-    InEbin = filename:basename(filename:dirname(File)) =:= "ebin",
+    Name = name(File),
+    InEbin = name(filename:dirname(File)) =:= "ebin",
     case filename:extension(Name) of
         _ when Name =:= "sys.config"; Name =:= "sys.config.src";
                Name =:= "vm.args"; Name =:= "vm.args.src"; Name =:= "native.config" ->
@@ -22,4 +22,13 @@ read(File) ->
         Text when Text =:= ".rel"; Text =:= ".erl"; Text =:= ".hrl" -> whittle_file:text(File);
         ".beam" -> whittle_file:whole(File, ?MOST_CODE);
         _ -> whittle_file:whole(File, ?MOST)
+    end.
+
+%% Internal
+
+%% A path is a binary if a part of it is one.
+name(Path) ->
+    case filename:basename(Path) of
+        Name when is_binary(Name) -> binary_to_list(Name);
+        Name -> Name
     end.

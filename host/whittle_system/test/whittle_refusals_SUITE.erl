@@ -15,7 +15,8 @@
          not_fetched/1, packed_release/1, link_loop/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
-         odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1, large_files/1,
+         odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
+         large_texts/1, large_files/1,
          large_escripts/1, heads_of_escripts/1,
          deep_files/1, unlisted_directory/1, reserved_names/1, host_tools/1, large_settings/1,
          endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
@@ -31,7 +32,7 @@ all() ->
      not_fetched,
      packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
-     odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_files,
+     odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_texts, large_files,
      large_escripts, heads_of_escripts,
      deep_files, unlisted_directory, reserved_names, host_tools, large_settings,
      endless_sources, endless_files, notices, files_left_out].
@@ -829,6 +830,21 @@ archives(Config) ->
     Claims = binary:replace(Bytes, <<(16 bsl 20):32/little>>, <<1:32/little>>, [global]),
     ?assertNotEqual(Bytes, Claims),
     refused(made:file(in("arc", Config), Claims), bad_archive, "arc is damaged").
+
+%% The parser needs hundreds of bytes of memory for each byte of a text. A module has another limit.
+large_texts(Config) ->
+    Long = fun(Bytes) -> [binary:copy(<<$\s>>, Bytes), "[]."] end,
+    Dir = made:app(in("app", Config), app, [], []),
+    {ok, Text} = file:read_file(filename:join(Dir, "ebin/app.app")),
+    made:file(filename:join(Dir, "ebin/app.app"), [Text, Long(4 * 1024 * 1024)]),
+    refused(Dir, unreadable, "ebin/app.app is larger than Whittle allows"),
+    made:file(filename:join(Dir, "ebin/app.app"), Text),
+    made:file(filename:join(Dir, "ebin/m.beam"), Long(64 * 1024 * 1024)),
+    refused(Dir, unreadable, "ebin/m.beam is larger than Whittle allows"),
+    Rel = in("rel", Config),
+    release(Rel, "1.2.3", "[]"),
+    made:file(filename:join(Rel, "releases/1/sys.config"), Long(4 * 1024 * 1024)),
+    refused(Rel, unreadable, "releases/1/sys.config is larger than Whittle allows").
 
 %% Ten kilobytes would inflate to three gigabytes.
 boot_that_inflates(Config) ->

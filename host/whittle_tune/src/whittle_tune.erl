@@ -30,6 +30,7 @@
           slowdown => float(),                  % 0.05 allows 5 %; default: 0.05
           time => pos_integer(),                % seconds for the search; default: 600
           blocks => pos_integer(),              % see whittle_tune_search:options()
+          command => unicode:chardata(),        % the user's, for the page
           'try' => [whittle_tune_settings:tried()],   % keys of applications, and their values
           record => boolean(),                  % record the functions that the workload calls, for
                                                 % `--seen only'; default: false
@@ -130,8 +131,9 @@ recording(_, _, _) -> {ok, none}.
 written(none, _) -> {ok, none};
 written(Bytes, Out) ->
     File = Out ++ ".trace",
-    case file:write_file(File, Bytes) of
+    case whittle_file:write(File, Bytes) of
         ok -> {ok, File};
+        {error, enxio} -> {error, {file, File, enxio}};
         {error, Reason} ->
             _ = file:delete(File),
             {error, {file, File, Reason}}
@@ -158,7 +160,7 @@ longest(#{workload := _} = Options) ->
 longest(_) -> #{}.
 
 search(Dir, Options) ->
-    (maps:with([blocks, 'try'], Options))
+    (maps:with([blocks, 'try', command], Options))
     #{dir => Dir, ram => maps:get(ram, Options, none),
       slowdown => maps:get(slowdown, Options, ?SLOWDOWN), seconds => maps:get(time, Options, ?TIME),
       run => run_options(maps:merge(longest(Options), Options)),

@@ -19,7 +19,7 @@ tables(#{validation := Validation, validated := Validated, best := Best, results
 
 with_head(Title, Summaries, Best) ->
     Counts = [Runs - Failed || #{runs := Runs, failed := Failed} <- Summaries],
-    [[Title, "peak RSS", "against own", whittle_measure_table:interval_head(Counts), "time or CPU",
+    [[Title, "peak RSS", "against own", whittle_measure:interval_head(Counts), "time or CPU",
       "runs", ""]
      | [row(Summary, Best) || Summary <- Summaries]].
 
@@ -86,7 +86,7 @@ front(#{results := Results, validation := Validation, candidates := Candidates, 
 -spec write(file:filename(), file:filename(), whittle_tune_search:found()) ->
           ok | {error, {file, file:filename(), file:posix() | badarg | terminated}}.
 write(File, Path, Found) ->
-    case file:write_file(File, text(Path, Found)) of
+    case whittle_file:write(File, text(Path, Found)) of
         ok -> ok;
         {error, Reason} -> {error, {file, File, Reason}}
     end.

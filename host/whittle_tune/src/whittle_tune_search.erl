@@ -19,6 +19,7 @@
           seconds := pos_integer(),             % for the whole search
           'try' => [whittle_tune_settings:tried()],   % keys of applications
           blocks => pos_integer(),              % the most of each part; default: 10
+          command => unicode:chardata(),        % the user's, for the page
           seed => integer(),
           run := whittle_tune_program:options(),
           tell => fun((event()) -> term())}.
@@ -99,7 +100,8 @@ run(Path, Subject, #{run := RunOptions, seconds := Seconds} = Options) ->
                Facts = whittle_tune_study:facts(
                          About,
                          Options#{candidates => names(first_candidates(Account, Settings))}),
-               case whittle_measure_samples:create(Dir, Facts) of
+               case whittle_measure_samples:create(
+                      Dir, whittle_measure_samples:with_command(Options, Facts)) of
                    {ok, Log} ->
                        State = #{dir => Dir, about => About, subject => Subject,
                                  settings => Settings, log => Log,

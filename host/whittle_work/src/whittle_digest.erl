@@ -3,10 +3,12 @@
 
 -export([file/1, hex/1]).
 
-%% @doc Computes the SHA-256 digest of a file, as lower-case hexadecimal digits.
+%% @doc Computes the SHA-256 digest of a file, as lower-case hexadecimal digits. The errors are
+%% those of {@link whittle_file:check/1}.
 -spec file(file:filename()) -> {ok, string()} | {error, file:posix() | badarg}.
 file(File) ->
-    case file:open(File, [read, raw, binary]) of
+    case whittle_work:steps([fun(_) -> whittle_file:check(File) end,
+                             fun(_) -> file:open(File, [read, raw, binary]) end]) of
         {ok, Handle} ->
             Result = rest(Handle, crypto:hash_init(sha256)),
             _ = file:close(Handle),

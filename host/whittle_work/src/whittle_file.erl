@@ -3,7 +3,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, is_same/2, found/2, matches/2]).
+-export([check/1, first/2, whole/2, text/1, write/2, is_same/2, found/2, matches/2]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -66,6 +66,15 @@ whole(File, Limit) ->
 %% @doc Reads a text of terms or lines. It works like {@link whole/2} with a limit of 4 MB.
 -spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 text(File) -> whole(File, ?MOST_TEXT).
+
+%% @doc Writes a file as `file:write_file/2' does, but waits for no reader of a pipe. The error is
+%% `enxio' for a pipe or a socket, as that of a program that does not wait.
+-spec write(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
+write(File, Bytes) ->
+    case file:read_file_info(File) of
+        {ok, #file_info{type = other}} -> {error, enxio};
+        _ -> file:write_file(File, Bytes)
+    end.
 
 %% @doc Tells whether two paths lead to the same regular file.
 -spec is_same(file:filename_all(), file:filename_all()) -> boolean().

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sizes/1, kinds/1, of_the_kernel/1, same/1, errors/1]).
+-export([sizes/1, kinds/1, written/1, of_the_kernel/1, same/1, errors/1]).
 
-all() -> [sizes, kinds, of_the_kernel, same, errors].
+all() -> [sizes, kinds, written, of_the_kernel, same, errors].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -35,13 +35,26 @@ kinds(Config) ->
     [begin
          ?assertEqual(Expected, whittle_file:check(Path)),
          ?assertEqual(Expected, result(whittle_file:first(Path, 1))),
-         ?assertEqual(Expected, result(whittle_file:whole(Path, 10)))
+         ?assertEqual(Expected, result(whittle_file:whole(Path, 10))),
+         ?assertEqual(Expected, result(whittle_digest:file(Path)))
      end || {Path, Expected} <- [{File, ok}, {in("link", Config), ok},
                                  {in("", Config), {error, eisdir}},
                                  {Pipe, {error, eftype}}, {in("to_pipe", Config), {error, eftype}},
                                  {"/dev/zero", {error, eftype}},
                                  {in("broken", Config), {error, enoent}},
                                  {in("file/below", Config), {error, enotdir}}]].
+
+%% A write to a pipe would wait for a reader.
+written(Config) ->
+    ok = file:make_symlink("pipe", in("link", Config)),
+    "" = os:cmd("mkfifo '" ++ in("pipe", Config) ++ "'"),
+    [?assertEqual({error, enxio}, whittle_file:write(in(Name, Config), "x"))
+     || Name <- ["pipe", "link"]],
+    File = in("file", Config),
+    ok = whittle_file:write(File, "long"),
+    ok = whittle_file:write(File, "x"),
+    ?assertEqual({ok, <<"x">>}, file:read_file(File)),
+    ?assertEqual({error, eisdir}, whittle_file:write(in("", Config), "x")).
 
 result({ok, _}) -> ok;
 result(Error) -> Error.

@@ -171,8 +171,18 @@ bounded(Fun, Otherwise) ->
 -spec sync(atom()) -> ok | {error, whittle_flow:reason()}.
 sync(Group) -> call(Group, sync).
 
-call(Group, Request) ->
-    try gen_server:call(Group, Request, infinity)
+%% A process of another kind may have the name. It must not get a request that it does not know.
+call(Group, Request) when is_atom(Group) ->
+    case persistent_term:get({?MODULE, Group}, none) of
+        none -> {error, {no_group, Group}};
+        _ -> called(Group, Request)
+    end;
+call(Group, Request) -> called(Group, Request).
+
+called(Group, Request) ->
+    try gen_server:call(Group, Request, infinity) of
+        {error, unknown} -> {error, {no_group, Group}};
+        Answer -> Answer
     catch exit:_ -> {error, {no_group, Group}}
     end.
 
@@ -218,7 +228,8 @@ handle_call({part, Node}, From, #state{nodes = Nodes} = State) ->
 handle_call(sync, From, #state{gathered = [], flushed = Flushed} = State) ->
     {noreply, answer(State#state{flushed = [From | Flushed]})};
 handle_call(sync, From, #state{asked = Asked} = State) ->
-    {noreply, State#state{asked = [From | Asked]}}.
+    {noreply, State#state{asked = [From | Asked]}};
+handle_call(_, _, State) -> {reply, {error, unknown}, State}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_, State) -> {noreply, State}.

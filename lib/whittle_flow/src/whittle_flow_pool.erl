@@ -176,8 +176,13 @@ await(Ref, Pool, Timeout) ->
 resize(Pool, N) ->
     case whittle_flow_option:check([shards], #{shards => N}) of
         ok ->
-            try gen_server:call(Pool, {resize, N}, infinity)
-            catch exit:_ -> {error, {no_pool, Pool}}
+            %% A process of another kind may have the name.
+            case whittle_flow_routes:find(Pool) of
+                {ok, _} ->
+                    try gen_server:call(Pool, {resize, N}, infinity)
+                    catch exit:_ -> {error, {no_pool, Pool}}
+                    end;
+                {error, _} = Error -> Error
             end;
         {error, _} = Error -> Error
     end.
@@ -212,10 +217,11 @@ publish(#state{name = Name, table = Table} = State) ->
     ok = whittle_flow_routes:publish(Name, Table),
     State.
 
--spec handle_call({resize, pos_integer()}, gen_server:from(), #state{}) ->
-          {noreply, #state{}}.
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+          {noreply, #state{}} | {reply, {error, unknown}, #state{}}.
 handle_call({resize, N}, From, #state{resizes = Resizes} = State) ->
-    {noreply, resized(State#state{resizes = Resizes ++ [{From, N}]})}.
+    {noreply, resized(State#state{resizes = Resizes ++ [{From, N}]})};
+handle_call(_, _, State) -> {reply, {error, unknown}, State}.
 
 %% Handles the requests in order, each when all shards have begun.
 resized(#state{beginning = [], resizes = [{From, N} | Resizes]} = State) ->

@@ -7,7 +7,8 @@
          retires/1, killed_in_resize/1, calls_are_once/1, kill/1, pool_killed/1, stops_all/1,
          overload/1, bad_input/1, crashes_are_logged_once/1, dying_pool/1,
          without_counters/1, not_started/1, no_split/1, trapping_shards_end/1,
-         begins_slowly/1, call_over_resize/1, none_waits/1, supervised/1]).
+         begins_slowly/1, call_over_resize/1, none_waits/1, supervised/1,
+         other_kind/1]).
 -export([init/1, handle/3, info/2, log/2]).
 
 suite() -> [{timetrap, {minutes, 2}}].
@@ -16,7 +17,21 @@ all() ->
     [keeps_keys_apart, many_at_once, resizes_in_order, resizes_twice, fences, retires,
      killed_in_resize, calls_are_once, kill, pool_killed, stops_all, overload, bad_input,
      crashes_are_logged_once, dying_pool, without_counters, not_started, no_split,
-     trapping_shards_end, begins_slowly, call_over_resize, none_waits, supervised].
+     trapping_shards_end, begins_slowly, call_over_resize, none_waits, supervised,
+     other_kind].
+
+%% A call with the name of a process of another kind is an error, and does not end that process.
+other_kind(_) ->
+    {ok, Pool} = whittle_flow_pool:start_link(pool, ?MODULE, self(), #{}),
+    {ok, Group} = whittle_flow_group:start_link(counted, #{}),
+    [?assertEqual({error, {no_group, pool}}, Result)
+     || Result <- [whittle_flow_group:join(pool, self()), whittle_flow_group:leave(pool, self()),
+                   whittle_flow_group:members(pool), whittle_flow_group:sync(pool),
+                   whittle_flow_group:connect(pool, node()),
+                   whittle_flow_group:disconnect(pool, node())]],
+    ?assertEqual({error, {no_pool, counted}}, whittle_flow_pool:resize(counted, 2)),
+    [?assertEqual({error, unknown}, gen_server:call(Pid, other)) || Pid <- [Pool, Group]],
+    ?assertEqual([Pool, Group], [whereis(pool), whereis(counted)]).
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_flow),

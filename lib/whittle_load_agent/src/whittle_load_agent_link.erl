@@ -8,7 +8,7 @@
 -module(whittle_load_agent_link).
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, ended/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -record(link, {port :: port(),
@@ -20,6 +20,11 @@
 %% @doc Starts the process.
 -spec start_link() -> {ok, pid()} | {error, term()} | ignore.
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, none, []).
+
+%% @doc Ends the VM. By default halt/1 waits until all ports have sent their bytes. A server that
+%% does not read would keep the VM alive for ever.
+-spec ended(0 | 1) -> no_return().
+ended(Code) -> halt(Code, [{flush, false}]).
 
 %% @private
 -spec init(none) -> {ok, #link{}}.
@@ -95,10 +100,6 @@ obey(stop, #link{start = Start} = Link) ->
         {Port, closed} -> ended(0);
         {'EXIT', Port, Reason} when Reason =/= normal -> ended(1)
     end.
-
-%% By default halt/1 waits until all ports have sent their bytes. A server that does not read would
-%% keep the VM alive for ever.
-ended(Code) -> halt(Code, [{flush, false}]).
 
 milliseconds(Ns) -> Ns div 1_000_000.
 

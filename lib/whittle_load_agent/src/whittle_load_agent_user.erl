@@ -232,7 +232,9 @@ opened(tcp, Host, Port, Options, Timeout) ->
         {error, _} = Error -> Error
     end;
 opened(tls, Host, Port, Options, Timeout) ->
-    case ssl:connect(Host, Port, [{verify, verify_none} | Options], Timeout) of
+    %% A failed handshake is an error of its user. A report of each would flood standard error.
+    case ssl:connect(Host, Port, [{verify, verify_none}, {log_level, error} | Options],
+                     Timeout) of
         {ok, Socket} -> {ok, {tls, Socket}};
         {error, _} = Error -> Error
     end.

@@ -21,7 +21,9 @@
 
 %% The state of a user that waits: open, no bytes of a frame, no fragments of a message.
 -record(open, {buffer = <<>> :: binary(),
-               message = none :: message()}).
+               message = none :: message(),
+               needs = 0 :: non_neg_integer()}).       % bytes of the frame that begins the buffer,
+                                                       % as far as it tells
 
 -record(request, {options :: map(),
                   key :: binary(),
@@ -102,6 +104,10 @@ keep_alive(State) -> {[], State}.
 -spec data(binary(), state()) ->
           {ok, [term()], iodata(), state()} | {error, atom() | binary()}
         | {error, atom() | binary(), iodata()}.
+%% Nothing matches the buffer until the frame is whole, so the VM appends without a copy.
+data(Bytes, #open{buffer = Before, needs = Needs} = State)
+  when byte_size(Before) + byte_size(Bytes) < Needs ->
+    {ok, [], [], State#open{buffer = <<Before/binary, Bytes/binary>>}};
 data(Bytes, #open{buffer = Before} = State) ->
     read(joined(Before, Bytes), State, [], []);
 data(Bytes, #response{buffer = Before, size = Size} = State) ->
@@ -204,7 +210,10 @@ read(Final, Code, Length, Rest, Bytes, #open{message = Message} = State, Events,
                         {error, _} = Error -> Error;
                         {error, _, _} = Error -> Error
                     end;
-                _ -> wait(Bytes, State, Events, Out)
+                _ ->
+                    {ok, Given, Answer, Next} = wait(Bytes, State, Events, Out),
+                    {ok, Given, Answer,
+                     Next#open{needs = byte_size(Bytes) - byte_size(Rest) + Length}}
             end
     end.
 
@@ -218,7 +227,7 @@ wait(Bytes, State, Events, Out) ->
             end, State, Events, Out).
 
 waiting(Bytes, State, Events, Out) ->
-    {ok, lists:reverse(Events), lists:reverse(Out), State#open{buffer = Bytes}}.
+    {ok, lists:reverse(Events), lists:reverse(Out), State#open{buffer = Bytes, needs = 0}}.
 
 frame_of(1, Code, Payload, none) when Code =:= 1; Code =:= 2 -> whole(type(Code), Payload);
 frame_of(0, Code, Payload, none) when Code =:= 1; Code =:= 2 ->

@@ -10,9 +10,14 @@
 
 -export_type([state/0, event/0, element/0]).
 
-%% The bytes that are not read yet, those of the next child before them with their size, and the
-%% number of open elements. A large child that arrives in small reads must not be copied by each.
--opaque state() :: {binary(), {iodata(), non_neg_integer()}, non_neg_integer()}.
+%% The bytes that are not read yet, those of the next child before them, the number of open
+%% elements, and the piece that the bytes continue. A large child that arrives in small reads must
+%% not be copied or searched by each, so the bytes before grow at their end, and nothing matches
+%% them.
+-opaque state() :: {binary(), binary(), non_neg_integer(), inside()}.
+
+%% A tag, perhaps within a quote, or a piece until a pattern
+-type inside() :: none | {tag, none | $" | $'} | {declaration | text | close, binary()}.
 
 -type event() :: {opened, element()}                    % the root, without children
                | {child, element()}
@@ -27,12 +32,12 @@
 
 %% @doc Makes the state at the beginning of a stream.
 -spec new() -> state().
-new() -> {<<>>, {[], 0}, 0}.
+new() -> {<<>>, <<>>, 0, none}.
 
 %% @doc Reads the next bytes of a stream.
 -spec feed(binary(), state()) -> {ok, [event()], state()} | {error, bad_xml | too_long}.
-feed(Bytes, {Before, Read, Depth}) ->
-    try scan(<<Before/binary, Bytes/binary>>, 0, Read, Depth, [])
+feed(Bytes, {Before, Read, Depth, Inside}) ->
+    try scan(<<Before/binary, Bytes/binary>>, 0, Inside, Read, Depth, [])
     catch throw:Reason -> {error, Reason}
     end.
 
@@ -73,93 +78,97 @@ escaped(Byte) -> Byte.
 
 %% Internal functions: where a child ends
 
-%% Position is that of the next tag or text to read. A child begins with the bytes in Read and goes
-%% on at the first byte.
-scan(Bytes, Position, {Before, Size} = Read, Depth, Events) ->
-    case tag(Bytes, Position) of
-        more ->
-            _ = [throw(too_long) || Size + byte_size(Bytes) > ?LARGEST],
-            At = case Bytes of
-                     <<_:Position/binary, "<", _/binary>> -> Position;
-                     %% The text so far, or nothing
-                     _ -> byte_size(Bytes)
-                 end,
-            Next = case Depth of
-                       %% Text between two children has no meaning.
-                       _ when Depth =< 1 -> Read;
-                       _ -> {[Before, binary:copy(binary:part(Bytes, 0, At))], Size + At}
-                   end,
-            {ok, lists:reverse(Events), {binary:copy(rest(Bytes, At)), Next, Depth}};
-        {declaration, End} when Depth =:= 0 -> scan(rest(Bytes, End), 0, Read, 0, Events);
+%% Position is that of the next piece to read. A child begins with the bytes in Read and goes on at
+%% the first byte.
+scan(Bytes, Position, Inside, Read, Depth, Events) ->
+    case piece(Bytes, Position, Inside) of
+        {more, At, Next} ->
+            _ = [throw(too_long) || byte_size(Read) + byte_size(Bytes) > ?LARGEST],
+            Longer = case Next of
+                         %% Text between two children has no meaning.
+                         none when Depth =< 1 -> Read;
+                         _ -> <<Read/binary, (binary:part(Bytes, 0, At))/binary>>
+                     end,
+            {ok, lists:reverse(Events), {binary:copy(rest(Bytes, At)), Longer, Depth, Next}};
+        {declaration, End} when Depth =:= 0 -> scan(rest(Bytes, End), 0, none, <<>>, 0, Events);
         {declaration, _} -> throw(bad_xml);
         {_, _} when Depth > ?DEEPEST -> throw(too_long);
-        {text, End} when Depth =< 1 -> scan(rest(Bytes, End), 0, Read, Depth, Events);
-        {text, End} -> scan(Bytes, End, Read, Depth, Events);
+        {text, End} when Depth =< 1 -> scan(rest(Bytes, End), 0, none, <<>>, Depth, Events);
+        {text, End} -> scan(Bytes, End, none, Read, Depth, Events);
         {open, End} when Depth =:= 0 ->
-            scan(rest(Bytes, End), 0, Read, 1,
-                 [{opened, root(binary:part(Bytes, 0, End))} | Events]);
-        {open, End} -> scan(Bytes, End, Read, Depth + 1, Events);
+            scan(rest(Bytes, End), 0, none, <<>>, 1,
+                 [{opened, root(whole(Read, Bytes, End))} | Events]);
+        {open, End} -> scan(Bytes, End, none, Read, Depth + 1, Events);
         {empty, End} when Depth =:= 1 -> complete(Bytes, End, Read, Events);
-        {empty, End} when Depth > 1 -> scan(Bytes, End, Read, Depth, Events);
+        {empty, End} when Depth > 1 -> scan(Bytes, End, none, Read, Depth, Events);
         {close, End} when Depth =:= 2 -> complete(Bytes, End, Read, Events);
-        {close, End} when Depth > 2 -> scan(Bytes, End, Read, Depth - 1, Events);
-        {close, End} when Depth =:= 1 -> scan(rest(Bytes, End), 0, Read, 0, [closed | Events]);
+        {close, End} when Depth > 2 -> scan(Bytes, End, none, Read, Depth - 1, Events);
+        {close, End} when Depth =:= 1 ->
+            scan(rest(Bytes, End), 0, none, <<>>, 0, [closed | Events]);
         _ -> throw(bad_xml)
     end.
 
-complete(Bytes, End, {Before, _}, Events) ->
-    {Element, <<>>} = element(iolist_to_binary([Before, binary:part(Bytes, 0, End)])),
-    scan(rest(Bytes, End), 0, {[], 0}, 1, [{child, Element} | Events]).
+complete(Bytes, End, Read, Events) ->
+    {Element, <<>>} = element(whole(Read, Bytes, End)),
+    scan(rest(Bytes, End), 0, none, <<>>, 1, [{child, Element} | Events]).
+
+whole(<<>>, Bytes, End) -> binary:part(Bytes, 0, End);
+whole(Read, Bytes, End) -> <<Read/binary, (binary:part(Bytes, 0, End))/binary>>.
 
 rest(Bytes, End) -> binary:part(Bytes, End, byte_size(Bytes) - End).
 
-%% The kind and the end of the next piece.
-tag(Bytes, At) ->
+%% The kind and the end of the next piece. With `more' the piece has no end yet; nobody needs to
+%% search the bytes before the position again.
+piece(Bytes, At, {tag, Quote}) -> end_of_tag(Bytes, At, Quote);
+piece(Bytes, At, {Kind, Pattern}) -> until(Bytes, At, Kind, Pattern);
+piece(Bytes, At, none) ->
     case Bytes of
-        <<_:At/binary, "<?", _/binary>> -> until(Bytes, At, <<"?>">>, declaration);
-        <<_:At/binary, "<![CDATA[", _/binary>> -> until(Bytes, At, <<"]]>">>, text);
+        <<_:At/binary, "<?", _/binary>> -> until(Bytes, At, declaration, <<"?>">>);
+        <<_:At/binary, "<![CDATA[", _/binary>> -> until(Bytes, At, text, <<"]]>">>);
         <<_:At/binary, "<!", Rest/binary>> when byte_size(Rest) < 7 ->
             case binary:longest_common_prefix([Rest, <<"[CDATA[">>]) =:= byte_size(Rest) of
-                true -> more;
+                true -> {more, At, none};
                 false -> throw(bad_xml)
             end;
         <<_:At/binary, "<!", _/binary>> -> throw(bad_xml);
-        <<_:At/binary, "</", _/binary>> -> until(Bytes, At, <<">">>, close);
-        <<_:At/binary, "<", _, _/binary>> -> end_of_tag(Bytes, At + 1);
-        <<_:At/binary, "<">> -> more;
-        <<_:At/binary>> -> more;
+        <<_:At/binary, "</", _/binary>> -> until(Bytes, At, close, <<">">>);
+        <<_:At/binary, "<", _, _/binary>> -> end_of_tag(Bytes, At + 1, none);
+        <<_:At/binary, "<">> -> {more, At, none};
         _ ->
             case binary:match(Bytes, <<"<">>, [{scope, {At, byte_size(Bytes) - At}}]) of
                 {End, 1} -> {text, End};
-                nomatch -> more
+                nomatch -> {more, byte_size(Bytes), none}
             end
     end.
 
-until(Bytes, At, Pattern, Kind) ->
+%% The last bytes may be the first ones of the pattern.
+until(Bytes, At, Kind, Pattern) ->
     case binary:match(Bytes, Pattern, [{scope, {At, byte_size(Bytes) - At}}]) of
         {Found, Length} -> {Kind, Found + Length};
-        nomatch -> more
+        nomatch -> {more, max(At, byte_size(Bytes) - byte_size(Pattern) + 1), {Kind, Pattern}}
     end.
 
-%% A `>' in quotes does not end the tag.
-end_of_tag(Bytes, At) ->
+%% A `>' in quotes does not end the tag. The last byte may be the `/' of an empty element.
+end_of_tag(Bytes, At, none) ->
     Scope = {At, byte_size(Bytes) - At},
     case binary:match(Bytes, [<<">">>, <<"\"">>, <<"'">>], [{scope, Scope}]) of
-        nomatch -> more;
+        nomatch -> {more, max(At, byte_size(Bytes) - 1), {tag, none}};
         {Found, 1} ->
             case binary:at(Bytes, Found) of
-                $> ->
+                $> when Found > 0 ->
                     case binary:at(Bytes, Found - 1) of
                         $/ -> {empty, Found + 1};
                         _ -> {open, Found + 1}
                     end;
-                Quote ->
-                    case binary:match(Bytes, <<Quote>>,
-                                      [{scope, {Found + 1, byte_size(Bytes) - Found - 1}}]) of
-                        {Closed, 1} -> end_of_tag(Bytes, Closed + 1);
-                        nomatch -> more
-                    end
+                %% The quote before was the last byte of a read.
+                $> -> {open, 1};
+                Quote -> end_of_tag(Bytes, Found + 1, Quote)
             end
+    end;
+end_of_tag(Bytes, At, Quote) ->
+    case binary:match(Bytes, <<Quote>>, [{scope, {At, byte_size(Bytes) - At}}]) of
+        {Closed, 1} -> end_of_tag(Bytes, Closed + 1, none);
+        nomatch -> {more, byte_size(Bytes), {tag, Quote}}
     end.
 
 %% Internal functions: elements

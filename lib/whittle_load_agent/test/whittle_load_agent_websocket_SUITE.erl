@@ -6,7 +6,7 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([sha1/1, handshake/1, refused/1, steps/1, in_pieces/1, control/1, forbidden/1, sizes/1,
-         small_frames/1, noise/1]).
+         small_frames/1, small_reads/1, noise/1]).
 
 -import(whittle_load_agent_bytes, [pieces/2, survives/3]).
 -import(whittle_load_agent_websocket, [data/2, step/3, match/2, bye/1, keep_alive/1]).
@@ -16,11 +16,24 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [sha1, handshake, refused, steps, in_pieces, control, forbidden, sizes, small_frames, noise].
+    [sha1, handshake, refused, steps, in_pieces, control, forbidden, sizes, small_frames,
+     small_reads, noise].
 
 init_per_testcase(_, Config) -> Config.
 
 end_per_testcase(_, _) -> ok.
+
+%% A large frame in small reads is not read again by each: the state knows how many bytes it needs.
+small_reads(_) ->
+    {ok, [], [], Begun} = data(<<16#82, 127, 100_000:64, 1>>, {open, <<>>, none, 0}),
+    Last = lists:foldl(fun(_, State) ->
+                               ?assertEqual(100_010, element(4, State)),
+                               {ok, [], [], Next} = data(<<2>>, State),
+                               Next
+                       end, Begun, lists:seq(1, 1000)),
+    {ok, [{message, Message}], [], {open, <<>>, none, 0}} =
+        data(binary:copy(<<3>>, 98_999), Last),
+    ?assertEqual(100_000, byte_size(Message)).
 
 sha1(_) ->
     ?assert(proper:quickcheck(

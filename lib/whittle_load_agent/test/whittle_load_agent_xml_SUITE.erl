@@ -7,7 +7,7 @@
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stream/1, any_pieces/1, same_as_xmerl/1, entities/1, refused/1, limits/1, noise/1,
-         small_between/1, small_reads/1]).
+         small_between/1, small_reads/1, single_bytes/1]).
 
 -define(OPEN, "<?xml version='1.0'?><stream:stream from='a>b' xmlns=\"jabber:client\">").
 
@@ -15,11 +15,11 @@ suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
     [stream, any_pieces, same_as_xmerl, entities, refused, limits, noise, small_between,
-     small_reads].
+     small_reads, single_bytes].
 
 init_per_testcase(_, Config) -> Config.
 
-%% Each read copies and searches only bytes that are new, or part of an unfinished tag.
+%% Each read copies and searches only bytes that are new.
 small_reads(_) ->
     {ok, _, Opened} = whittle_load_agent_xml:feed(<<?OPEN, "<a>">>, whittle_load_agent_xml:new()),
     Last = lists:foldl(fun(_, State) ->
@@ -30,6 +30,27 @@ small_reads(_) ->
                        end, Opened, lists:seq(1, 1000)),
     {ok, [{child, {<<"a">>, [], Children}}], _} = whittle_load_agent_xml:feed(<<"</a>">>, Last),
     ?assertEqual(4000, length(Children)).
+
+%% No read leaves more to search again than the next one may need, wherever the stream is cut.
+single_bytes(_) ->
+    Long = binary:copy(<<"/>' a ?]">>, 100),
+    Attributes = [[" x", integer_to_list(N), "=\"/\""] || N <- lists:seq(1, 100)],
+    Bytes = iolist_to_binary(
+              ["<?xml version='1.0' ", binary:copy(<<"?">>, 100), "?>",
+               "<stream:stream a=\"", Long, "\">", "<![CDATA[", Long, "]]>",
+               "<b c=\"", Long, "\"/>", "<d", Attributes, "><e/><f g='h'/></d",
+               binary:copy(<<" ">>, 100), ">", "<i><![CDATA[", Long, "]]]>j</i>", Long, "<k/>",
+               "</stream:stream>"]),
+    {Whole, _} = fed([Bytes]),
+    ?assertMatch([{opened, _}, {child, {<<"b">>, _, _}}, {child, {<<"d">>, _, _}},
+                  {child, {<<"i">>, _, _}}, {child, {<<"k">>, _, _}}, closed], Whole),
+    {Singly, _} = lists:foldl(fun(Byte, {Events, State}) ->
+                                      {ok, More, Next} =
+                                          whittle_load_agent_xml:feed(<<Byte>>, State),
+                                      ?assert(byte_size(element(1, Next)) < 10),
+                                      {Events ++ More, Next}
+                              end, {[], whittle_load_agent_xml:new()}, binary_to_list(Bytes)),
+    ?assertEqual(Whole, Singly).
 
 end_per_testcase(_, _) -> ok.
 
