@@ -11,9 +11,10 @@
 %% Reading
 -export([read/1, module/1, chunks/1, chunk/2, terms/2]).
 %% Queries
--export([all_atoms/1, imports/1, exports/1, mentions/2, loads_on/2, has_on_load/1, identity/1]).
+-export([all_atoms/1, imports/1, exports/1, attributes/1, mentions/2, loads_on/2, has_on_load/1]).
+-export([identity/1]).
 %% Queries that only tests call from outside
--export([size/1, atoms/1, attributes/1, needs_otp/1]).
+-export([size/1, atoms/1, needs_otp/1]).
 %% Rewriting
 -export([strip/2]).
 %% Disassembling: whittle_beam_module works on the result
