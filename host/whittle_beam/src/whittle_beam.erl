@@ -377,6 +377,11 @@ to_atom(Name) ->
 
 code_header(<<Size:32, Rest/binary>>) when byte_size(Rest) >= Size, Size >= 16 ->
     case Rest of
+        %% Each label and each function takes bytes of the code. The loader allocates memory for as
+        %% many as the header claims.
+        <<0:32, _:32, Labels:32, Functions:32, _/binary>>
+          when Labels > byte_size(Rest); Functions > byte_size(Rest) ->
+            damaged(<<"Code">>, wrong_size);
         <<0:32, Max:32, Labels:32, _Functions:32, _/binary>> -> {Max, Labels};
         _ -> damaged(<<"Code">>, unknown_version)
     end;
