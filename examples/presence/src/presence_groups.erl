@@ -95,7 +95,10 @@ released(Index, Pid) -> add(-1, Index, Pid).
 add(Connections, Index, Pid) ->
     Row = {Index, Pid, '$1', '$2'},
     Sum = setelement(?CONNECTIONS, Row, {'+', '$2', Connections}),
-    1 =:= ets:select_replace(?TABLE, [{Row, [], [{Sum}]}]).
+    try 1 =:= ets:select_replace(?TABLE, [{Row, [], [{Sum}]}])
+    %% The server stops.
+    catch error:badarg -> false
+    end.
 
 %% @doc Tells all clients that the server stops, and waits until their connections have ended, at
 %% most for so many milliseconds.

@@ -11,9 +11,10 @@
 %% Reading
 -export([read/1, module/1, chunks/1, chunk/2, terms/2]).
 %% Queries
--export([all_atoms/1, imports/1, exports/1, mentions/2, loads_on/2, has_on_load/1, identity/1]).
+-export([all_atoms/1, imports/1, exports/1, attributes/1, mentions/2, loads_on/2, has_on_load/1]).
+-export([identity/1]).
 %% Queries that only tests call from outside
--export([size/1, atoms/1, attributes/1, needs_otp/1]).
+-export([size/1, atoms/1, needs_otp/1]).
 %% Rewriting
 -export([strip/2]).
 %% Disassembling: whittle_beam_module works on the result
@@ -376,6 +377,11 @@ to_atom(Name) ->
 
 code_header(<<Size:32, Rest/binary>>) when byte_size(Rest) >= Size, Size >= 16 ->
     case Rest of
+        %% Each label and each function takes bytes of the code. The loader allocates memory for as
+        %% many as the header claims.
+        <<0:32, _:32, Labels:32, Functions:32, _/binary>>
+          when Labels > byte_size(Rest); Functions > byte_size(Rest) ->
+            damaged(<<"Code">>, wrong_size);
         <<0:32, Max:32, Labels:32, _Functions:32, _/binary>> -> {Max, Labels};
         _ -> damaged(<<"Code">>, unknown_version)
     end;

@@ -165,6 +165,8 @@ refuses(_) ->
             [{<<"AtU8">>, <<0:32>>, empty}, {<<"AtU8">>, <<1:32, 2, "m">>, cut_off},
              {<<"AtU8">>, <<1:32, 1, 255>>, bad_atom}, {<<"Code">>, <<1:32>>, cut_off},
              {<<"Code">>, <<16:32, 1:32, 0:96>>, unknown_version},
+             {<<"Code">>, <<16:32, 0:32, 0:32, 16#FFFFFFFF:32, 0:32, 3>>, wrong_size},
+             {<<"Code">>, <<16:32, 0:32, 0:32, 1:32, 16#FFFFFFFF:32, 3>>, wrong_size},
              {<<"ImpT">>, <<1:32>>, wrong_size},
              {<<"ImpT">>, <<1:32, 1:32, 2:32, 0:32>>, wrong_index},
              {<<"ExpT">>, <<1:32, 0:32, 0:32, 0:32>>, wrong_index},

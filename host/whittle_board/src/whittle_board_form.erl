@@ -28,7 +28,7 @@ edits(zimage) ->
      "grep -q XZ_DEC_ARMTHUMB lib/decompress_unxz.c"];
 edits(image_gz) -> [].
 
-%% @doc Returns the lines that put the files of link/2 into $OUT, apart from the kernel itself.
+%% @doc Returns the lines that put the files for link/2 into $OUT, apart from the kernel itself.
 -spec collect(form(), {Arch :: string(), Cross :: string()}) -> [string()].
 collect(zimage, {Arch, Cross}) ->
     ["cd arch/" ++ Arch ++ "/boot/compressed",
@@ -52,7 +52,7 @@ collect(image_gz, _) ->
 %% expects it.
 link(zimage, Cross) ->
     Xz = "xz --check=crc32 --armthumb --lzma2=preset=9e,dict=32MiB -c ",
-    with_root(Cross, "root", ".long")
+    with_root(Cross, ".long")
         ++ ["cat > stream.s <<'END'",
             ".section .piggydata,\"a\"",
             ".globl input_data, input_data_end",
@@ -74,7 +74,7 @@ link(zimage, Cross) ->
             objcopy(Cross) ++ "boot bootable"];
 %% The name in the head of the stream marks an image of Whittle (whittle_board_label).
 link(image_gz, Cross) ->
-    with_root(Cross, "root", ".quad")
+    with_root(Cross, ".quad")
         ++ ["gzip -9 -c root > alone",
             "touch -d @1 Image",
             "gzip -9 -c Image > stream",
@@ -82,10 +82,10 @@ link(image_gz, Cross) ->
 
 %% Internal
 
-with_root(Cross, Root, Number) ->
+with_root(Cross, Number) ->
     ["cat > root.s <<'END'",
      ".section .init.ramfs,\"a\"",
-     "from: .incbin \"" ++ Root ++ "\"",
+     "from: .incbin \"root\"",
      "to:",
      ".section .init.ramfs.info,\"a\"",
      ".globl __initramfs_size",

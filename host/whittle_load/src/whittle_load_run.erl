@@ -21,9 +21,9 @@
           %% Reads the CPU time and the memory of the server.
           server => fun(() -> none | whittle_load_second:server())}.
 
-%% `sample' comes once a second, and `second' behind it, unless so many samples wait that the result
-%% is not the newest one. `running' comes when the users begin to start; from then on stop/1 stops
-%% the run.
+%% `sample' comes once a second, and `second' with the result follows it. If the coordinator is
+%% behind its agents, there is no `second', because a newer result is about to come. `running' comes
+%% when the users begin to start; from then on stop/1 stops the run.
 -type event() :: {running, pid(), Duration :: non_neg_integer()}
                | {sample, whittle_load_second:second()}
                | {second, non_neg_integer(), whittle_load_result:result()}

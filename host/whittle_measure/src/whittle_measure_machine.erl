@@ -86,7 +86,7 @@ facts() ->
 %% @doc Tells whether the facts of two runs, as `study.json' has them, are of machines of one kind.
 -spec is_same(#{binary() => term()}, #{binary() => term()}) -> boolean().
 is_same(#{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := One},
-             #{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := Other}) ->
+        #{<<"cpu">> := Cpu, <<"cpus">> := Count, <<"memory">> := Other}) ->
     abs(One - Other) =< ?SAME_MEMORY * max(One, Other);
 is_same(_, _) -> false.
 

@@ -5,6 +5,9 @@
 
 -export_type([error/0]).
 
+%% The chunks with the directory in which a module was compiled. They do not count in the digest.
+-define(WITH_PATHS, [<<"CInf">>, <<"Line">>, <<"Dbgi">>, <<"Docs">>]).
+
 -type error() :: {stock, Name :: string(), Output :: unicode:chardata()}.
 
 %% @doc Makes a boot script with the stock OTP's systools for the program's applications, in the
@@ -39,9 +42,6 @@ prepare(System, Root, Rel, Arguments) ->
 
 after_extra([]) -> [];
 after_extra(Arguments) -> ["-extra" | Arguments].
-
-%% A module counts without the directory in which it was compiled.
--define(WITH_PATHS, [<<"CInf">>, <<"Line">>, <<"Dbgi">>, <<"Docs">>]).
 
 digest(System, Root) ->
     Modules = [{Name, [{Module, beam_digest(Bytes)}

@@ -6,12 +6,11 @@
 
 -export([all/0]).
 -export([quantiles/1, t_tests/1, welch_tests/1, t_quantiles/1, holm/1, bootstrap/1, coverage/1,
-         few_values/1, power/1, same_values/1, slopes/1, exact_slope/1]).
+         few_values/1, many_values/1, power/1, same_values/1, slopes/1, exact_slope/1]).
 
 all() ->
-    [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, few_values, power,
-     same_values,
-     slopes, exact_slope].
+    [quantiles, t_tests, welch_tests, t_quantiles, holm, bootstrap, coverage, few_values,
+     many_values, power, same_values, slopes, exact_slope].
 
 quantiles(_) ->
     Sets = sets(),
@@ -125,6 +124,15 @@ few_values(_) ->
                   end)
      || {Count, Low, High} <- [{2, 1, 2}, {5, 1, 5}, {6, 1, 6}, {8, 1, 8}, {9, 2, 8}, {11, 2, 10},
                                {12, 3, 10}, {15, 4, 12}, {20, 6, 15}]].
+
+%% 2^-1100 is no float.
+many_values(_) ->
+    [begin
+         {Low, High} = whittle_measure_statistics:median_interval(lists:seq(1, Count)),
+         Width = 1.96 * math:sqrt(Count),
+         ?assertMatch({_, Share} when Share > 0.99, {Count, (High - Low) / Width}),
+         ?assertMatch({_, Share} when Share < 1.1, {Count, (High - Low) / Width})
+     end || Count <- [900, 1100]].
 
 %% A t test finds a difference of the stated size in about four of five samples.
 power(_) ->

@@ -1036,6 +1036,9 @@ endless_sources(Config) ->
     Included("lib", "other/pipe", "-include_lib(\"l/other/pipe\").\n"),
     Included("option", "more/pipe", "-include(\"pipe\").\n"),
     Included("below", "apps/m/include/deep/pipe", "-include(\"deep/pipe\").\n"),
+    %% Shells complete the name of a directory with a slash.
+    [refused(in("below", Config) ++ Slash, unreadable, "deep/pipe is a pipe")
+     || Slash <- ["/", "//", "/."]],
     %% Pipes in other places do no harm. A release that runs has some. A loop of links does no
     %% harm either.
     Dir = in("good", Config),

@@ -6,7 +6,7 @@
 %% @hidden
 -module(whittle_tune_study).
 
--export([facts/2, term/3, complete/4]).
+-export([facts/2, complete/4]).
 
 -export_type([about/0]).
 
@@ -25,16 +25,17 @@ facts(#{path := Path, seed := Seed} = About,
       inputs => #{program => binary(Path), seconds => Seconds, slowdown => Slowdown,
                   ram => case Ram of none -> null; _ -> Ram end}}.
 
-%% @doc Returns the text of the study with these candidates. Each has a name of its own.
--spec term([atom()], [map()], about()) -> binary().
-term(Names, Front, About) ->
-    binary(io_lib:format("~tp.~n", [(study(Names, About))#{front => Front}])).
-
 %% @doc Adds the candidates that have become known to the facts in a directory.
 -spec complete(file:filename(), [atom()], [map()], about()) ->
           ok | {error, whittle_measure_samples:error()}.
 complete(Dir, Names, Front, About) ->
     whittle_measure_samples:amend(Dir, #{<<"term">> => term(Names, Front, About)}).
+
+%% Internal
+
+%% The text of the study with these candidates. Each has a name of its own.
+term(Names, Front, About) ->
+    binary(io_lib:format("~tp.~n", [(study(Names, About))#{front => Front}])).
 
 study(Names, #{path := Path, seed := Seed, blocks := Blocks, kinds := Kinds}) ->
     #{name => "tune", file => "tune", base => ".", title => title(Path),

@@ -67,8 +67,8 @@ whole(File, Limit) ->
 -spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 text(File) -> whole(File, ?MOST_TEXT).
 
-%% @doc Writes a file as `file:write_file/2' does, but waits for no reader of a pipe. The error is
-%% `enxio' for a pipe or a socket, as that of a program that does not wait.
+%% @doc Writes a file as `file:write_file/2' does, but does not wait for the reader of a pipe. For a
+%% pipe or a socket the error is `enxio', as for a program that opens a pipe without waiting.
 -spec write(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
 write(File, Bytes) ->
     case file:read_file_info(File) of

@@ -47,39 +47,37 @@ check_path(Path) ->
     end.
 
 %% @doc Writes a text on one line. It replaces control and format characters with escapes such as
-%% `\x{A}', and the bytes that are no UTF-8 too.
+%% `\x{A}', and also bytes that are no UTF-8.
 -spec printable(unicode:chardata()) -> unicode:chardata().
-printable(Text) ->
-    case unicode:characters_to_list(Text) of
-        Chars when is_list(Chars) -> escaped(Chars);
-        {_, Chars, Rest} -> [escaped(Chars) | no_text(Rest)]
-    end.
+printable(Text) -> shown(Text, none).
 
 %% @doc Writes a text of several lines. It escapes the characters that {@link printable/1} escapes,
 %% except the ends of the lines.
 -spec printable_lines(unicode:chardata()) -> unicode:chardata().
-printable_lines(Text) ->
-    case unicode:characters_to_list(Text) of
-        Chars when is_list(Chars) ->
-            lists:join($\n, [printable(Line) || Line <- string:split(Chars, "\n", all)]);
-        _ -> printable(Text)
-    end.
+printable_lines(Text) -> shown(Text, $\n).
 
 %% Internal
 
-escaped(Chars) ->
-    [case is_control(Char) orelse is_format(Char) of
+%% Keeps one control character, or none.
+shown(Text, Kept) ->
+    case unicode:characters_to_list(Text) of
+        Chars when is_list(Chars) -> escaped(Chars, Kept);
+        {_, Chars, Rest} -> [escaped(Chars, Kept) | no_text(Rest, Kept)]
+    end.
+
+escaped(Chars, Kept) ->
+    [case Char =/= Kept andalso (is_control(Char) orelse is_format(Char)) of
          true -> escape(Char);
          false -> Char
      end || Char <- Chars].
 
 escape(Number) -> io_lib:format("\\x{~.16B}", [Number]).
 
-%% Escapes the first byte of the rest of a text, and continues behind it.
-no_text(<<Byte, Rest/binary>>) -> [escape(Byte) | printable(Rest)];
-no_text([First | Rest]) -> [no_text(First) | printable(Rest)];
-no_text(Number) when is_integer(Number) -> escape(Number);
-no_text(_) -> [].
+%% Escapes the first byte of the rest of a text, and continues after it.
+no_text(<<Byte, Rest/binary>>, Kept) -> [escape(Byte) | shown(Rest, Kept)];
+no_text([First | Rest], Kept) -> [no_text(First, Kept) | shown(Rest, Kept)];
+no_text(Number, _) when is_integer(Number) -> escape(Number);
+no_text(_, _) -> [].
 
 check_part(<<>>) -> {error, "contains an empty name"};
 check_part(<<".">>) -> {error, "contains the name ."};

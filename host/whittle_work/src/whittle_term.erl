@@ -4,20 +4,39 @@
 
 -export([parse/1, tokens/1, begins/2, text/1, all/2]).
 
+%% The most letters and digits in a row. The time to read a number grows with the square of its
+%% digits: 4 ms for so many, and minutes for millions of them, in which no signal can end the VM.
+-define(LONGEST_WORD, 20_000).
+
+%% The most bits that the binaries of a term may claim. A segment such as `0:99999999999' needs few
+%% bytes of text and gigabytes of memory.
+-define(MOST_BITS, 80_000_000).
+
+%% The largest unit of a segment (Erlang Reference Manual, Bit Syntax).
+-define(LARGEST_UNIT, 256).
+
+-define(IS_WORD(C), (C >= $0 andalso C =< $9 orelse C >= $a andalso C =< $z
+                     orelse C >= $A andalso C =< $Z orelse C =:= $_)).
+
 %% @doc Parses the terms of a text. The error is a message for people.
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
 parse(Bytes) ->
-    case whittle_bounded:check_text(Bytes) of
-        ok -> terms(text(Bytes), 1, []);
-        {error, {too_many_atoms, Limit}} -> {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
+    case {whittle_bounded:check_text(Bytes), long_words(Bytes)} of
+        {ok, []} -> terms(text(Bytes), 1, []);
+        {ok, _} ->
+            {error, io_lib:format("it has more than ~b letters and digits in a row: divide them",
+                                  [?LONGEST_WORD])};
+        {{error, {too_many_atoms, Limit}}, _} ->
+            {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
     end.
 
 %% @doc Reads the tokens of a text of unknown origin. It skips text that is no token, back to the
-%% end of the previous form. A text with more names than this VM has room for has no tokens here.
+%% end of the previous form, and takes numbers of more than 20,000 digits for 0. A text with more
+%% names than this VM has room for has no tokens here.
 -spec tokens(binary()) -> [erl_scan:token()].
 tokens(Bytes) ->
     case whittle_bounded:check_text(Bytes) of
-        ok -> tokens(text(Bytes), []);
+        ok -> tokens(text(without(long_words(Bytes), Bytes)), []);
         {error, _} -> []
     end.
 
@@ -25,7 +44,8 @@ tokens(Bytes) ->
 %% bytes. The last term of a text may end without a newline.
 -spec begins(binary(), pos_integer()) -> boolean().
 begins(Bytes, Within) ->
-    First = binary:part(Bytes, 0, min(Within, byte_size(Bytes))),
+    Begin = binary:part(Bytes, 0, min(Within, byte_size(Bytes))),
+    First = without(long_words(Begin), Begin),
     case whittle_bounded:check_text(First) =:= ok andalso erl_scan:tokens([], text(First), 1) of
         {done, {ok, Tokens, _}, _} -> is_term(Tokens);
         {more, Continuation} when byte_size(Bytes) < Within ->
@@ -68,12 +88,61 @@ last_tokens({done, {ok, Tokens, _}, _}, Found) ->
 last_tokens(_, Found) ->
     lists:append(lists:reverse(Found)).
 
-is_term(Tokens) -> element(1, erl_parse:parse_term(Tokens)) =:= ok.
+%% Finds the place and the length of each word that is too long.
+long_words(Bytes) -> long_words(Bytes, 0, 0, []).
+
+long_words(<<C, Rest/binary>>, At, Length, Found) when ?IS_WORD(C) ->
+    long_words(Rest, At + 1, Length + 1, Found);
+long_words(<<_, Rest/binary>>, At, Length, Found) ->
+    long_words(Rest, At + 1, 0, noted(At, Length, Found));
+long_words(<<>>, At, Length, Found) ->
+    lists:reverse(noted(At, Length, Found)).
+
+noted(End, Length, Found) when Length > ?LONGEST_WORD -> [{End - Length, Length} | Found];
+noted(_, _, Found) -> Found.
+
+%% Puts `0' in the place of each of these words.
+without([], Bytes) -> Bytes;
+without(Words, Bytes) -> iolist_to_binary(without(Words, 0, Bytes)).
+
+without([{At, Length} | Words], From, Bytes) ->
+    [binary:part(Bytes, From, At - From), $0 | without(Words, At + Length, Bytes)];
+without([], From, Bytes) ->
+    [binary:part(Bytes, From, byte_size(Bytes) - From)].
+
+is_term(Tokens) ->
+    case parse_term(Tokens) of
+        {error, {_, ?MODULE, _}} -> true;
+        Parsed -> element(1, Parsed) =:= ok
+    end.
+
+%% erl_parse makes the binaries of a term, so their size is bounded before.
+parse_term(Tokens) ->
+    Unit = case lists:keymember(unit, 3, Tokens) of
+               true -> ?LARGEST_UNIT;
+               false -> 1
+           end,
+    case bits(Tokens, 0) * Unit > ?MOST_BITS of
+        true -> {error, {element(2, hd(Tokens)), ?MODULE, too_large}};
+        false -> erl_parse:parse_term(Tokens)
+    end.
+
+%% Adds up the sizes of segments. The size behind a string is that of each of its characters.
+bits([{string, _, Text} | Tokens], Characters) -> bits(Tokens, Characters + length(Text));
+bits([{':', _} | Tokens], Characters) ->
+    size_of(Tokens) * max(1, Characters) + bits(Tokens, 0);
+bits([_ | Tokens], _) -> bits(Tokens, 0);
+bits([], _) -> 0.
+
+size_of([{Sign, _} | Tokens]) when Sign =:= '('; Sign =:= '+'; Sign =:= '-' -> size_of(Tokens);
+size_of([{integer, _, Size} | _]) -> Size;
+size_of([{char, _, Size} | _]) -> Size;
+size_of(_) -> 0.
 
 terms(Text, Line, Terms) ->
     case erl_scan:tokens([], Text, Line) of
         {done, {ok, Tokens, Next}, Rest} ->
-            case erl_parse:parse_term(Tokens) of
+            case parse_term(Tokens) of
                 {ok, Term} -> terms(Rest, Next, [Term | Terms]);
                 {error, Error} -> {error, message(Error)}
             end;
@@ -88,7 +157,7 @@ last_terms(Continuation, Line, Terms) ->
     case erl_scan:tokens(Continuation, eof, Line) of
         {done, {eof, _}, _} -> {ok, lists:reverse(Terms)};
         {done, {ok, Tokens, _}, _} ->
-            case erl_parse:parse_term(Tokens) of
+            case parse_term(Tokens) of
                 {ok, Term} -> {ok, lists:reverse([Term | Terms])};
                 {error, Error} -> {error, message(Error)}
             end;
@@ -98,6 +167,9 @@ last_terms(Continuation, Line, Terms) ->
 message({Line, erl_parse, [_, []]}) ->
     io_lib:format("line ~w: the text ends inside a term; end every term with a full stop",
                   [line(Line)]);
+message({Line, ?MODULE, too_large}) ->
+    io_lib:format("line ~w: the binaries of the term have more than ~b bytes",
+                  [line(Line), ?MOST_BITS div 8]);
 message({Line, Module, Error}) ->
     io_lib:format("line ~w: ~ts", [line(Line), Module:format_error(Error)]).
 

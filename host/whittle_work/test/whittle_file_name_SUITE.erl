@@ -39,7 +39,7 @@ printable(_) ->
     ?assertEqual("a\\x{FF}b\\x{A}\\x{E2}", Shown([<<"a", 255>>, "b\n", <<16#E2>>])),
     Lines = fun(Text) -> unicode:characters_to_list(whittle_file_name:printable_lines(Text)) end,
     ?assertEqual("a\\x{1B}\n\nb\n", Lines([<<"a\e">>, "\n\nb", $\n])),
-    ?assertEqual("\\x{FF}", Lines(<<255>>)),
+    ?assertEqual("a\n\\x{FF}\nb", Lines([<<"a\n", 255>>, "\nb"])),
     made:holds(1000, proper_types:list(proper_types:integer(0, 16#D7FF)),
                fun(Text) ->
                        Name = [Char || Char <- [$a | lists:sublist(Shown(Text), 60)],

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([attributes/1, places/1, first_counts/1, again/1, passed_over/1]).
+-export([attributes/1, places/1, first_counts/1, again/1, passed_over/1, linear/1]).
 
-all() -> [attributes, places, first_counts, again, passed_over].
+all() -> [attributes, places, first_counts, again, passed_over, linear].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -21,7 +21,10 @@ attributes(Config) ->
     Pipe = in("pipe", Config),
     [?assertEqual({Text, {error, {Pipe, eftype}}}, {Text, check([Text], [], #{}, Config)})
      || Text <- ["-include(\"pipe\").", "- include ( \"pi\" \"pe\" ) .", "-'include'(\"pipe\").",
-                 "-%x\n%y\n include(%z\n\"pipe\").", "-include_lib(\"pipe\").",
+                 "-%x\n%y\n include(%z\n\"pipe\").", "-%\n'include'(\"pipe\").",
+                 ["-%", lists:duplicate(10_000, $x), "\ninclude(\"pipe\")."],
+                 ["-", lists:duplicate(10_000, $\n), "include(\"pipe\")."],
+                 <<"-\1\240\302\240include(\"pipe\").">>, "-include_lib(\"pipe\").",
                  "-include(\"" ++ Pipe ++ "\").", "x(.\n-include(\"\\x{70}ipe\").",
                  "-doc {file, \"pipe\"}.", "-moduledoc({file, \"pipe\"}).",
                  [255, "-include(\"pipe\")."],
@@ -63,6 +66,12 @@ again(Config) ->
 passed_over(Config) ->
     ?assertEqual(ok, whittle_includes:check(in("none", Config), [], #{})),
     ?assertEqual(ok, whittle_includes:check(in("a", Config), [], #{})).
+
+%% With a search of comments from each hyphen, the first text took 82 seconds for a tenth of its
+%% bytes, and the time grew with the square of the bytes.
+linear(Config) ->
+    [?assertEqual(ok, check(binary:copy(Piece, 500_000), [], #{}, Config))
+     || Piece <- [<<"-%">>, <<"-\n">>, <<"\n">>, <<"- ">>, <<" ">>]].
 
 check(Text, Dirs, Apps, Config) ->
     File = in("source.erl", Config),

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([terms/1, too_many_names/1, encodings/1]).
+-export([terms/1, too_many_names/1, long_numbers/1, large_binaries/1, encodings/1]).
 
-all() -> [terms, too_many_names, encodings].
+all() -> [terms, too_many_names, long_numbers, large_binaries, encodings].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -30,6 +30,41 @@ terms(Config) ->
                   <<"\"ä\".\n"/utf8>>]],
     made:holds(500, proper_types:list(proper_types:elements("a1. \n{}[]\"',%$#")),
                fun(Text) -> Same(list_to_binary(Text)) end).
+
+%% Reading a number of three million digits takes minutes.
+long_numbers(_) ->
+    Digits = fun(Count) -> binary:copy(<<"9">>, Count) end,
+    Long = Digits(3_000_000),
+    [?assertMatch({error, "it has more than 20000 letters and digits in a row" ++ _},
+                  refused(Bytes))
+     || Bytes <- [<<"{a, ", Long/binary, "}.">>, <<"16#", Long/binary, ".">>,
+                  <<"1.", Long/binary, ".">>, <<"a.\n-", Long/binary>>]],
+    {ok, [Number]} = whittle_term:parse(<<(Digits(20_000))/binary, ".">>),
+    ?assertEqual(Digits(20_000), integer_to_binary(Number)),
+    %% The names around such a number stay.
+    ?assertMatch([{'{', _}, {atom, _, a}, {',', _}, {integer, _, 0}, {',', _}, {atom, _, b},
+                  {'}', _}, {dot, _}],
+                 whittle_term:tokens(<<"{a, ", Long/binary, ", b}.\n">>)),
+    ?assert(whittle_term:begins(<<"{a, ", Long/binary, ", b}.\n">>, 4_000_000)).
+
+%% The text of such a binary is short.
+large_binaries(_) ->
+    [begin
+         ?assertEqual({Segment, {error, "line 1: the binaries of the term have more than 10000000 "
+                                        "bytes"}},
+                      {Segment, refused(<<"{a, [<<", Segment/binary, ">>]}.\n">>)}),
+         ?assert(whittle_term:begins(<<"<<", Segment/binary, ">>.\n">>, 1000))
+     end || Segment <- [<<"0:99999999999">>, <<"0:(+99999999999)">>, <<"0:400000/unit:256">>,
+                        <<"\"aaa\" \"bbb\":20000000">>, <<"0:50000000, 1, 0:50000000">>,
+                        <<"0:99999999999/binary">>]],
+    ?assertEqual({ok, [<<1:8000, "ab":16/unit:2>>]},
+                 whittle_term:parse(<<"<<1:8000, \"ab\":16/unit:2>>.">>)).
+
+refused(Bytes) ->
+    case whittle_term:parse(Bytes) of
+        {error, Words} -> {error, lists:flatten(Words)};
+        {ok, _} -> ok
+    end.
 
 %% The parser refuses a text with more names than this VM has room for, before any name becomes an
 %% atom.

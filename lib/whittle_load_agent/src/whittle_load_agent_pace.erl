@@ -47,10 +47,16 @@ take(Pid) -> asked(take, Pid).
 -spec last(pid()) -> arrivals().
 last(Pid) -> asked(last, Pid).
 
+%% The caller traps exits, so only the monitor ends its wait for a process that has crashed.
 asked(What, Pid) ->
-    Ref = make_ref(),
+    Ref = monitor(process, Pid),
     Pid ! {What, self(), Ref},
-    receive {Ref, Arrivals} -> Arrivals end.
+    receive
+        {Ref, Arrivals} ->
+            true = demonitor(Ref, [flush]),
+            Arrivals;
+        {'DOWN', Ref, process, _, Reason} -> exit(Reason)
+    end.
 
 next(#pace{stream = Stream} = Pace) ->
     case whittle_load_agent_arrivals:next(Stream) of

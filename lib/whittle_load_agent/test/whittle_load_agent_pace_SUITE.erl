@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([late/1]).
+-export([late/1, crashed/1]).
 
 -define(USERS, 200_000).
 
-all() -> [late].
+all() -> [late, crashed].
 
 init_per_testcase(_, Config) ->
     {ok, _} = application:ensure_all_started(whittle_counters),
@@ -35,3 +35,10 @@ late(_) ->
           end,
     ?assertEqual(?USERS, Sum(1)),
     ?assert(Sum(2) < ?USERS).
+
+%% The process of the samples does not wait for one that has crashed.
+crashed(_) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> ok end),
+    receive {'DOWN', Monitor, process, Pid, normal} -> ok end,
+    ?assertExit(noproc, whittle_load_agent_pace:take(Pid)),
+    ?assertExit(noproc, whittle_load_agent_pace:last(Pid)).

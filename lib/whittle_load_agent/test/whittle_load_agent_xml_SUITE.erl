@@ -19,6 +19,8 @@ all() ->
 
 init_per_testcase(_, Config) -> Config.
 
+end_per_testcase(_, _) -> ok.
+
 %% Each read copies and searches only bytes that are new.
 small_reads(_) ->
     {ok, _, Opened} = whittle_load_agent_xml:feed(<<?OPEN, "<a>">>, whittle_load_agent_xml:new()),
@@ -51,8 +53,6 @@ single_bytes(_) ->
                                       {Events ++ More, Next}
                               end, {[], whittle_load_agent_xml:new()}, binary_to_list(Bytes)),
     ?assertEqual(Whole, Singly).
-
-end_per_testcase(_, _) -> ok.
 
 stream(_) ->
     {Events, _} = fed([<<?OPEN, " \n<a/><b c='d'>e<f><f>g</f></f></b>", "</stream:stream>">>]),
