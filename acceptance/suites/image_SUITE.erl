@@ -1,5 +1,6 @@
 %% Builds images of examples/blinky for boards, and boots them in their emulators: alone, two alike
-%% boards with a serial line between them (ARMv7), and two unlike ones (ARMv7 and 64-bit ARM).
+%% boards with a serial line between them (ARMv7), and two unlike ones (ARMv7 and 64-bit ARM). An
+%% image of fixtures/answer tests the network.
 %%
 %% The suite needs the kernels of the boards. Without one in the cache, the first case waits for its
 %% build (3 minutes). The cases with a board whose target is not in WHITTLE_TARGETS do not run:
@@ -10,6 +11,7 @@
 
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
+-export([dhcp/1, fixed/1, silent_server/1, no_network/1]).
 
 %% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
 %% busy machine the board may not run in this time. Then only its interrupt notices the press, and a
@@ -22,12 +24,13 @@
 -define(MOST_BYTES, 2_500_000).
 -define(MOST_BYTES_64, 3_500_000).
 
-all() -> [{group, alike}, {group, unlike}].
+all() -> [{group, alike}, {group, unlike}, {group, network}].
 
 groups() ->
     Joined = [both_ways, cut, off_and_on],
-    [{alike, [], [parts, little_memory, changed | Joined]},
-     {unlike, [], [parts, little_memory, changed | Joined]}].
+    [{alike, [], [parts, little_memory, changed, no_network | Joined]},
+     {unlike, [], [parts, little_memory, changed | Joined]},
+     {network, [], [dhcp, fixed, silent_server]}].
 
 init_per_suite(Config) -> with_image("qemu-arm", Config).
 
@@ -40,30 +43,40 @@ init_per_group(unlike, Config) ->
     case with_image("qemu-aarch64", Config) of
         {skip, _} = Skip -> Skip;
         With -> [{boards, ["qemu-arm", "qemu-aarch64"]}, {bar, ?MOST_BYTES_64} | With]
+    end;
+init_per_group(network, Config) ->
+    case missing("qemu-aarch64") of
+        none -> Config;
+        Why -> {skip, Why}
     end.
 
 end_per_group(_, _) -> ok.
 
 with_image(Name, Config) ->
+    case missing(Name) of
+        none ->
+            Image = filename:join(running:directory("image", Config), Name ++ ".img"),
+            build(running:example("blinky"), Image,
+                  ["--board", Name, "--shake", "functions", "--missing", "crash",
+                   "--feature", "+terms,-control", "--env", ?FLAGS]),
+            [{Name, Image} | Config];
+        Why -> {skip, Why}
+    end.
+
+missing(Name) ->
     {ok, #{target := Target, emulator := [Emulator | _]}} = whittle_board:board(Name),
     case {[T || #{name := T} <- emulated:targets(), T =:= Target], os:find_executable(Emulator)} of
         {[], _} ->
-            {skip, Target ++ " is not in WHITTLE_TARGETS; `make boards' tests the board " ++ Name};
-        {_, false} -> {skip, "no " ++ Emulator ++ ": tools/setup board"};
-        _ ->
-            Image = filename:join(running:directory("image", Config), Name ++ ".img"),
-            build(Name, Image),
-            [{Name, Image} | Config]
+            Target ++ " is not in WHITTLE_TARGETS; `make boards' tests the board " ++ Name;
+        {_, false} -> "no " ++ Emulator ++ ": tools/setup board";
+        _ -> none
     end.
 
-build(Name, Image) ->
+build(Path, Image, Options) ->
     Before = os:getenv("ERL_LIBS", ""),
     %% `whittle build' finds whittle_io there.
     true = os:putenv("ERL_LIBS", filename:dirname(code:lib_dir(whittle_io))),
-    try
-        running:build(running:example("blinky"), Image,
-                      ["--board", Name, "--shake", "functions", "--missing", "crash",
-                       "--feature", "+terms,-control", "--env", ?FLAGS])
+    try running:build(Path, Image, Options)
     after
         os:putenv("ERL_LIBS", Before)
     end.
@@ -172,6 +185,51 @@ waits(Board, Words) ->
     case re:run(expect(Board, "^boot .*taken"), Words, [{capture, none}]) of
         match -> ok;
         nomatch -> waits(Board, Words)
+    end.
+
+%%% The network. fixtures/answer says its address and its name servers. qemu has a DHCP server,
+%%% which gives 10.0.2.15 and the name server 10.0.2.3.
+
+dhcp(Config) ->
+    ?assertEqual(<<"{[{10,0,2,15}],[{10,0,2,3}]}\n">>, answered(answering("dhcp", Config))).
+
+fixed(Config) ->
+    Image = answering("10.0.2.15/24,10.0.2.2,10.0.2.9", Config),
+    ?assertEqual(<<"{[{10,0,2,15}],[{10,0,2,9}]}\n">>, answered(Image)).
+
+%% The program starts without an answer of a DHCP server.
+silent_server(Config) ->
+    Board = machine:boot_unwired(answering("dhcp", Config)),
+    try
+        expect(Board, "^init: no DHCP server answers on eth0: the program starts without a "
+               "network$"),
+        expect(Board, "^listens$")
+    after
+        machine:stop(Board)
+    end.
+
+%% An image has a network only if it asks for one.
+no_network(Config) ->
+    {1, Said} = running:whittle(["run", image(Config), "--forward", "7000"]),
+    ?assertNotEqual(nomatch, string:find(Said, ".img has no network, which --forward needs")).
+
+answering(Network, Config) ->
+    Image = filename:join(running:directory("image", Config), "answer.img"),
+    build(running:fixture("answer"), Image,
+          ["--board", "qemu-aarch64", "--env", "WHITTLE_NETWORK=" ++ Network]).
+
+%% Returns the answer of the board's port 7000, after a connection from this machine.
+answered(Image) ->
+    Port = running:free_port(),
+    Board = machine:boot(Image, ["--forward", integer_to_list(Port) ++ ":7000"]),
+    try
+        expect(Board, "^listens$"),
+        {ok, Socket} = gen_tcp:connect("127.0.0.1", Port, [binary, {active, false}]),
+        {ok, Answer} = gen_tcp:recv(Socket, 0),
+        ok = gen_tcp:close(Socket),
+        Answer
+    after
+        machine:stop(Board)
     end.
 
 %%% Two boards and the line between them

@@ -9,7 +9,7 @@
 -module(machine).
 
 -export([missing/0, kernel/1, initramfs/2]).
--export([start/3, boot/2, line/1, say/2, ended/1, stop/1]).
+-export([start/3, boot/2, boot_unwired/1, line/1, say/2, ended/1, stop/1]).
 -export([press/1, lines/1, uart/1]).
 
 -export_type([machine/0]).
@@ -92,11 +92,32 @@ start(Kernel, Initramfs, Words) ->
 %% @doc Boots an image with `whittle run', with additional options.
 -spec boot(file:filename(), [string()]) -> machine().
 boot(Image, Options) ->
+    booted(fun(Monitor, Uart) ->
+                   [filename:join(running:root(), "whittle"), "run", Image, "--monitor", Monitor,
+                    "--serial", "unix:" ++ Uart | Options]
+           end).
+
+%% @doc Boots an image whose network card has nobody at its other end.
+-spec boot_unwired(file:filename()) -> machine().
+boot_unwired(Image) ->
+    booted(fun(Monitor, Uart) ->
+                   {ok, [Program | Words]} =
+                       whittle_board:emulator(Image, #{monitor => Monitor,
+                                                       serial => {unix, Uart}}),
+                   true = lists:member("user,id=network", Words),
+                   [os:find_executable(Program)
+                    | [case Word of
+                           "user,id=network" -> "hubport,hubid=0,id=network";
+                           _ -> Word
+                       end || Word <- Words]]
+           end).
+
+booted(Command) ->
     Dir = string:trim(os:cmd("mktemp -d /tmp/board.XXXXXX")),
     [Monitor, Uart] = [filename:join(Dir, Name) || Name <- ["monitor", "uart"]],
-    Port = open_port({spawn_executable, filename:join(running:root(), "whittle")},
-                     [{args, ["run", Image, "--monitor", Monitor, "--serial", "unix:" ++ Uart
-                              | Options]},
+    [Program | Words] = Command(Monitor, Uart),
+    Port = open_port({spawn_executable, Program},
+                     [{args, Words},
                       {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
     {os_pid, Os} = erlang:port_info(Port, os_pid),
     outlived(self(), Port, Os),

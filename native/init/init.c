@@ -12,6 +12,8 @@
  * the power on. With any other value init says so on the console and takes the default: a wrong
  * word on the kernel's command line must not turn the board off.
  *
+ * With -DNETWORK it first configures the network card (network.h).
+ *
  * It uses no C library (call.h), and calls no function that gcc might expect of one. */
 
 #include <asm/ioctls.h>
@@ -142,6 +144,10 @@ static void open_console(void) {
         CALL1(__NR_close, fd);
 }
 
+#ifdef NETWORK
+#include "network.h"
+#endif
+
 /* The program */
 
 static void run(void) {
@@ -235,6 +241,9 @@ __attribute__((used, noreturn)) void begin(long *stack) {
     read_environment();
     at_end = policy("WHITTLE_END", at_end);
     at_crash = policy("WHITTLE_CRASH", at_crash);
+#ifdef NETWORK
+    network();
+#endif
     for (;;)
         decide(outlive());
 }

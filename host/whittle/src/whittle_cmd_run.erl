@@ -22,6 +22,9 @@ command() ->
            #{name => serial, long => "serial", value => "END",
              help => "the other end of the board's serial line: pty, tcp:PORT (on 127.0.0.1) or "
                      "unix:PATH (default: nothing)"},
+           #{name => forward, long => "forward", value => "PORT[:PORT],...",
+             help => "ports of 127.0.0.1 that lead to the board's ports: 7000, or 8080:80 for its "
+                     "port 80; the image needs WHITTLE_NETWORK"},
            #{name => monitor, long => "monitor", value => "PATH",
              help => "a Unix socket for the monitor of the emulator"},
            #{name => no_reboot, long => "no-reboot",
@@ -44,7 +47,7 @@ boot(Image, Words, Before) ->
                    {error, Line} -> whittle_failure:usage(Line)
                end
        end,
-       fun(Values) -> options([memory, serial, monitor, no_reboot], Values, #{}) end,
+       fun(Values) -> options([memory, serial, forward, monitor, no_reboot], Values, #{}) end,
        fun(Options) ->
                case whittle_board:emulator(Image, Options) of
                    {ok, Command} -> start(Command);
@@ -77,10 +80,12 @@ options([Name | Names], Values, Options) ->
 
 read(memory, Text) -> whittle_board:memory(Text);
 read(serial, Text) -> whittle_board:serial(Text);
+read(forward, Text) -> whittle_board:forward(Text);
 read(monitor, Path) -> {ok, Path}.
 
 wrong(memory, Text) -> ["--memory cannot be `", Text, "'; write megabytes as 24M"];
-wrong(serial, Text) -> ["--serial cannot be `", Text, "'; use pty, tcp:PORT or unix:PATH"].
+wrong(serial, Text) -> ["--serial cannot be `", Text, "'; use pty, tcp:PORT or unix:PATH"];
+wrong(forward, Text) -> ["--forward cannot be `", Text, "'; write ports as 7000 or 8080:80"].
 
 %% Everything after the name of an executable is for the program.
 execute(Out, Arguments, Before) ->

@@ -398,7 +398,7 @@ completion(Config) ->
              {"build -o b", ""},
              {"size --", "--by --json"},
              {"build app --board q", "qemu-aarch64 qemu-arm"},
-             {"run out --", "--memory --serial --monitor --no-reboot"}]].
+             {"run out --", "--memory --serial --forward --monitor --no-reboot"}]].
 
 %% An interactive zsh completes the typed words, each with a tab, and runs the line.
 completion_zsh(Config) ->
@@ -1123,6 +1123,8 @@ run_options(Config) ->
              {["trace", "--", "./cut.img"], 1, "./" ++ Cut},
              {["run", "--memory", "24", "cut.img"], 2,
               "--memory cannot be `24'; write megabytes as 24M"},
+             {["run", "--forward", "70000", "cut.img"], 2,
+              "--forward cannot be `70000'; write ports as 7000 or 8080:80"},
              {["run", "--memory", "24M", "cut.img", "--memory", "32M"], 2,
               "--memory is given twice: give it once; see `whittle help run'"},
              {["run", "--memory", "24M", "hello"], 2,

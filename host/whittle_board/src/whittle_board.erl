@@ -8,7 +8,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([boards/0, board/1, check/2, check_output/1, image/1]).
--export([kind/1, label/1, emulator/2, memory/1, serial/1]).
+-export([kind/1, label/1, emulator/2, memory/1, serial/1, forward/1]).
 -export([format_error/1, details/1]).
 
 -export_type([request/0, made/0, error/0]).
@@ -16,8 +16,8 @@
 -type request() ::
         #{board := whittle_board_data:board(),
           program := file:filename(),       % an executable of Whittle for the board's target
-          natives := [atom()],              % the C libraries in its VM; they choose the features
-                                            % of the kernel
+          natives := [atom()],              % the C libraries in its VM; they and `env' choose the
+                                            % features of the kernel
           name := string(),                 % of the program
           version := string(),
           out := file:filename(),
@@ -39,6 +39,7 @@
       | {cut_image, file:filename()}
       | {damaged_image, file:filename()}
       | {not_ours, file:filename()}
+      | {no_network, file:filename()}
       | {no_emulator, #{board := string(), program := string()}}.
 
 %% The limits of native/init/init.c, less the variables that the kernel sets.
@@ -89,10 +90,10 @@ image(#{board := Board, program := Program, natives := Natives, out := Out} = Re
     #{name := BoardName, target := Target} = Board,
     Options = maps:get(runtime, Request, #{}),
     Env = maps:get(env, Request, []),
+    Features = whittle_board_kernel:features(Natives, Env),
     steps([fun(_) -> variables(Env) end,
-           fun(_) -> runtime(whittle_board_kernel:init(Board, Options)) end,
+           fun(_) -> runtime(whittle_board_kernel:init(Board, Features, Options)) end,
            fun(#{dir := Init}) ->
-                   Features = whittle_board_kernel:features(Natives),
                    steps([fun(_) -> runtime(whittle_board_kernel:kernel(Board, Features, Options))
                           end,
                           fun(#{dir := Kernel}) -> {ok, {Kernel, Init}} end])
@@ -108,7 +109,9 @@ image(#{board := Board, program := Program, natives := Natives, out := Out} = Re
                    end
            end,
            fun({Bytes, Parts}) ->
-                   Label = #{board => text(BoardName), target => text(Target),
+                   Network = [{network, text(Value)} || "WHITTLE_NETWORK=" ++ Value <- Env],
+                   Label = (maps:from_list(Network))#{
+                             board => text(BoardName), target => text(Target),
                              name => text(maps:get(name, Request)),
                              version => text(maps:get(version, Request)), parts => Parts},
                    written(Out, whittle_board_label:add(Bytes, Label))
@@ -155,8 +158,11 @@ label(File) ->
 emulator(File, Options) ->
     steps([fun(_) -> label(File) end,
            %% A path in the label would choose a program of this machine: the emulator.
-           fun(#{board := Name}) ->
-                   whittle_board_data:shipped(unicode:characters_to_list(Name))
+           fun(#{board := Name} = Label) ->
+                   case maps:get(forward, Options, []) =:= [] orelse is_map_key(network, Label) of
+                       true -> whittle_board_data:shipped(unicode:characters_to_list(Name));
+                       false -> {error, {no_network, File}}
+                   end
            end,
            fun(#{name := Name, emulator := [Program | _]} = Board) ->
                    case os:find_executable(Program) of
@@ -172,6 +178,11 @@ memory(Text) -> whittle_board_emulator:memory(Text).
 %% @doc Reads the other end of an emulated serial line: `pty', `tcp:PORT' or `unix:PATH'.
 -spec serial(string()) -> {ok, whittle_board_emulator:serial()} | error.
 serial(Text) -> whittle_board_emulator:serial(Text).
+
+%% @doc Reads ports of this machine and the board's ports that they lead to: `7000' or
+%% `8080:80,7000'.
+-spec forward(string()) -> {ok, [whittle_board_emulator:forward(), ...]} | error.
+forward(Text) -> whittle_board_emulator:forward(Text).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().
@@ -202,6 +213,8 @@ format_error({damaged_image, File}) ->
     [File, " is damaged: copy it again, or build it again"];
 format_error({not_ours, File}) ->
     [File, " exists and is no image of a board: name another file with -o"];
+format_error({no_network, File}) ->
+    [File, " has no network, which --forward needs: build it with --env WHITTLE_NETWORK=dhcp"];
 format_error({no_emulator, #{board := Name, program := Program}}) ->
     ["the emulator ", Program, " of the board ", Name, " is not on the PATH: install it"
      " (tools/setup board)"];
@@ -278,6 +291,11 @@ policy(Name, Value) when Name =:= "WHITTLE_END"; Name =:= "WHITTLE_CRASH" ->
     case lists:member(Value, ["poweroff", "reboot", "restart", "halt"]) of
         true -> ok;
         false -> "must be poweroff, reboot, restart or halt"
+    end;
+policy("WHITTLE_NETWORK", Value) ->
+    case whittle_board_network:is(Value) of
+        true -> ok;
+        false -> "must be dhcp or ADDRESS/BITS[,GATEWAY[,NAME SERVER]] with IPv4 addresses"
     end;
 policy(_, _) -> ok.
 

@@ -6,7 +6,7 @@
 
 -export([all/0, load/1, shipped/1, options/2]).
 
--export_type([board/0, option/0, error/0]).
+-export_type([board/0, feature/0, option/0, error/0]).
 
 -type board() ::
         #{name := string(),             % the file's name
@@ -20,11 +20,12 @@
           console := string(),          % a name in /dev
           cmdline := string(),          % words for the kernel
           devices := [string()],        % further devices, for a person
-          emulator := [string()],       % the command, without the image, the memory and the
-                                        % ends of `console' and `serial' (whittle_board_emulator)
+          emulator := [string()],       % the command, without the image, the memory, and the
+                                        % ends of `console', `serial' and `network'
+                                        % (whittle_board_emulator)
           kernel := [{feature(), [option()]}]}. % in addition to priv/kernel.config
 
--type feature() :: base | serial | gpio.
+-type feature() :: base | serial | gpio | network.
 
 %% A name without CONFIG_, its value, and the reason.
 -type option() :: {string(), y | n, string()}.
@@ -128,7 +129,8 @@ values() ->
      {devices, "a list of strings", fun is_texts/1},
      {emulator, "a list of words that begins with a program",
       fun(Value) -> is_texts(Value) andalso Value =/= [] end},
-     {kernel, "a list of {base | serial | gpio, [{Option, y | n, Reason}]}", fun is_kernel/1}].
+     {kernel, "a list of {base | serial | gpio | network, [{Option, y | n, Reason}]}",
+      fun is_kernel/1}].
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
@@ -145,7 +147,7 @@ is_cmdline(Value) ->
 
 is_kernel(Value) ->
     whittle_term:all(fun({Feature, Options}) ->
-                             lists:member(Feature, [base, serial, gpio])
+                             lists:member(Feature, [base, serial, gpio, network])
                                  andalso whittle_term:all(fun is_option/1, Options);
                         (_) -> false
                      end, Value).

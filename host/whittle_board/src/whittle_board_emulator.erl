@@ -1,15 +1,18 @@
 %% @hidden Writes the command that boots an image in its board's emulator. This module is pure.
 -module(whittle_board_emulator).
 
--export([command/3, memory/1, serial/1]).
+-export([command/3, memory/1, serial/1, forward/1]).
 
--export_type([options/0, serial/0]).
+-export_type([options/0, serial/0, forward/0]).
 
 -type serial() :: none | pty | {tcp, inet:port_number()} | {unix, string()}.
+
+-type forward() :: {Here :: inet:port_number(), Board :: inet:port_number()}.
 
 -type options() ::
         #{memory => pos_integer(),      % megabytes; default: the board's
           serial => serial(),           % the other end of the serial line; default: none
+          forward => [forward()],       % ports of 127.0.0.1 that lead to the board's ports
           monitor => file:filename(),   % the path of a socket for qemu's monitor; default: none
           reboot => boolean()}.         % default: true; false: a reboot ends the emulator
 
@@ -22,9 +25,18 @@ command(#{emulator := Words, memory := Megabytes}, Image, Options) ->
             "-kernel", Image,
             "-chardev", "stdio,id=console,signal=off,mux=on", "-mon", "chardev=console",
             "-chardev", channel(maps:get(serial, Options, none)) ++ ",id=serial"]
+        ++ lists:append([["-netdev", "user,id=network" ++ lists:append(forwards(Options))]
+                         || lists:any(fun has_network/1, Words)])
         ++ lists:append([["-monitor", "unix:" ++ escaped(Path) ++ ",server=on,wait=off"]
                          || #{monitor := Path} <- [Options]])
         ++ ["-no-reboot" || not maps:get(reboot, Options, true)].
+
+%% A board without a card has no end for it.
+has_network(Word) -> string:find(Word, "netdev=network") =/= nomatch.
+
+forwards(Options) ->
+    [lists:concat([",hostfwd=tcp:127.0.0.1:", Here, "-:", Board])
+     || {Here, Board} <- maps:get(forward, Options, [])].
 
 channel(none) -> "null";
 channel(pty) -> "pty";
@@ -50,8 +62,29 @@ memory(Text) ->
 serial("pty") -> {ok, pty};
 serial("unix:" ++ [_ | _] = "unix:" ++ Path) -> {ok, {unix, Path}};
 serial("tcp:" ++ Digits) ->
-    case string:to_integer(Digits) of
-        {Port, ""} when Port > 0, Port < 65536 -> {ok, {tcp, Port}};
-        _ -> error
+    case port(Digits) of
+        {ok, Port} -> {ok, {tcp, Port}};
+        error -> error
     end;
 serial(_) -> error.
+
+%% @doc Reads forwarded ports: `7000' or `8080:80,7000'.
+-spec forward(string()) -> {ok, [forward(), ...]} | error.
+forward(Text) ->
+    Read = [[port(Digits) || Digits <- string:split(Pair, ":")]
+            || Pair <- string:split(Text, ",", all)],
+    case [{Here, Board} || [{ok, Here} | Rest] <- Read,
+                           {ok, Board} <- case Rest of [] -> [{ok, Here}]; _ -> Rest end] of
+        Pairs when length(Pairs) =:= length(Read) -> {ok, Pairs};
+        _ -> error
+    end.
+
+port(Digits) ->
+    case re:run(Digits, "^[1-9][0-9]{0,4}$", [unicode, dollar_endonly, {capture, none}]) of
+        match ->
+            case list_to_integer(Digits) of
+                Port when Port < 65536 -> {ok, Port};
+                _ -> error
+            end;
+        nomatch -> error
+    end.

@@ -5,23 +5,28 @@
 %% kernel, so each image needs a link (whittle_board_image). This link takes seconds.
 -module(whittle_board_kernel).
 
--export([features/1, kernel/3, init/2]).
+-export([features/2, kernel/3, init/3]).
 
 -define(RELEASE, "6.1").
 
-%% @doc Returns the features of a kernel that a program needs. The argument lists the C libraries
-%% that are linked into its VM.
--spec features([atom()]) -> [serial | gpio].
-features(Natives) ->
+%% @doc Returns the features of a kernel that a program needs. The arguments list the C libraries
+%% that are linked into its VM, and the variables of its environment.
+%%
+%% Every VM can call gen_tcp, and most programs contain a call of it that they never make. So the
+%% code does not tell whether a program needs a network: the variable WHITTLE_NETWORK does.
+-spec features([atom()], [string()]) -> [whittle_board_data:feature()].
+features(Natives, Env) ->
     [serial || lists:member(whittle_serial_nif, Natives)]
-        ++ [gpio || lists:member(whittle_gpio_nif, Natives)].
+        ++ [gpio || lists:member(whittle_gpio_nif, Natives)]
+        ++ [network || lists:any(fun(Line) -> lists:prefix("WHITTLE_NETWORK=", Line) end, Env)].
 
 %% @doc Returns the kernel with these features, from the cache or from a new build. A build takes
 %% about three minutes on two cores.
 %%
 %% `dir' holds `kernel.o' and its linker script `kernel.lds', and the further files that the form of
 %% the board's images needs (whittle_board_form).
--spec kernel(whittle_board_data:board(), [serial | gpio], whittle_runtime:options()) ->
+-spec kernel(whittle_board_data:board(), [whittle_board_data:feature()],
+             whittle_runtime:options()) ->
           {ok, #{dir := file:filename(), vsn := string(), _ => _}}
         | {error, whittle_runtime:reason()}.
 kernel(#{name := Name, target := Target} = Board, Features, Options) ->
@@ -37,15 +42,17 @@ kernel(#{name := Name, target := Target} = Board, Features, Options) ->
         files => #{"wanted" => Wanted}}, Options).
 
 %% @doc Returns the first process for a board's processor, from the cache or from a new build. `dir'
-%% holds the executable `init'.
--spec init(whittle_board_data:board(), whittle_runtime:options()) ->
+%% holds the executable `init'. Of the features only `network' matters.
+-spec init(whittle_board_data:board(), [whittle_board_data:feature()],
+           whittle_runtime:options()) ->
           {ok, #{dir := file:filename(), _ => _}} | {error, whittle_runtime:reason()}.
-init(#{target := Target, cross := Cross}, Options) ->
+init(#{target := Target, cross := Cross}, Features, Options) ->
+    Network = lists:member(network, Features),
     Dir = filename:join(code:priv_dir(whittle_board), "../../../native/init"),
     Files = [{Name, element(2, {ok, _} = file:read_file(filename:join(Dir, Name)))}
-             || Name <- ["init.c", "call.h"]],
+             || Name <- ["init.c", "call.h"] ++ ["network.h" || Network]],
     whittle_runtime:artifact(
-      #{name => "init-" ++ Target,
+      #{name => lists:append(["init-", Target | ["-network" || Network]]),
         task => "init for " ++ Target,
         target => Target,
         tools => [],
@@ -54,7 +61,7 @@ init(#{target := Target, cross := Cross}, Options) ->
                                 " -fno-stack-protector -fno-asynchronous-unwind-tables"
                                 " -fomit-frame-pointer -fno-pie"
                                 " -Wl,-z,noseparate-code,-z,max-page-size=4096,--build-id=none"
-                                " -s init.c -o \"$OUT/init\""]}],
+                                " -s init.c -o \"$OUT/init\"" ++ [" -DNETWORK" || Network]]}],
         files => maps:from_list(Files)}, Options).
 
 %% Internal

@@ -11,6 +11,7 @@
 
 -type label() ::
         #{board := binary(), target := binary(), name := binary(), version := binary(),
+          network => binary(),          % the value of WHITTLE_NETWORK; absent without a network
           parts := [part()]}.
 
 -type part() :: #{name := binary(), stored := non_neg_integer(), raw := non_neg_integer()}.
@@ -26,7 +27,7 @@
 add(Image, #{parts := Parts} = Label) ->
     Lines = [["sha256 ", digest(Image), $\n]]
         ++ [[atom_to_list(Key), $\s, Value, $\n]
-            || Key <- keys(), #{Key := Value} <- [Label]]
+            || Key <- keys() ++ [network], #{Key := Value} <- [Label]]
         ++ [[io_lib:format("part ~b ~b ", [Stored, Raw]), Name, $\n]
             || #{name := Name, stored := Stored, raw := Raw} <- Parts],
     Text = iolist_to_binary(Lines),
@@ -90,7 +91,8 @@ parsed(Image, Text, Tail) ->
             case length(Stored) =:= length(Parts) andalso lists:sum(Stored) =:= byte_size(Image) of
                 true ->
                     Own = byte_size(Text) + Tail,
-                    {ok, (maps:from_list(Values))#{
+                    Network = [{network, Value} || #{<<"network">> := Value} <- [Named]],
+                    {ok, (maps:from_list(Network ++ Values))#{
                            parts => Parts ++ [#{name => <<"label">>, stored => Own,
                                                 raw => Own}]}};
                 false -> {error, damaged}

@@ -76,15 +76,16 @@ hostile_board(Config) ->
 reasons(_) ->
     [begin
          Base = whittle_board_data:options(Board, []),
-         More = whittle_board_data:options(Board, [serial, gpio]),
+         More = whittle_board_data:options(Board, [serial, gpio, network]),
          ?assertEqual([], Base -- More),
          ?assertEqual([], [Option || {_, _, Reason} = Option <- More, length(Reason) < 5])
      end || Board <- whittle_board:boards()].
 
 features(_) ->
-    ?assertEqual([], whittle_board_kernel:features([crypto])),
+    ?assertEqual([], whittle_board_kernel:features([crypto], ["A=b"])),
     ?assertEqual([serial, gpio],
-                 whittle_board_kernel:features([whittle_gpio_nif, whittle_serial_nif])).
+                 whittle_board_kernel:features([whittle_gpio_nif, whittle_serial_nif], [])),
+    ?assertEqual([network], whittle_board_kernel:features([], ["A=b", "WHITTLE_NETWORK=dhcp"])).
 
 target(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
@@ -97,7 +98,9 @@ variables(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
     Check = fun(Lines) -> whittle_board:check(Board, #{target => any, env => Lines}) end,
     [?assertEqual(ok, Check([Line]))
-     || Line <- ["A=", "A=b=c", "_x1=\x{e4} b", "WHITTLE_END=halt"]],
+     || Line <- ["A=", "A=b=c", "_x1=\x{e4} b", "WHITTLE_END=halt", "WHITTLE_NETWORK=dhcp",
+                 "WHITTLE_NETWORK=10.0.2.15/24", "WHITTLE_NETWORK=10.0.2.15/24,10.0.2.2",
+                 "WHITTLE_NETWORK=10.0.2.15/32,10.0.2.2,10.0.2.3"]],
     [begin
          {error, Reason} = Check(Lines),
          said(Reason, Text)
@@ -106,6 +109,14 @@ variables(_) ->
                               {["1A=b"], "has no name"},
                               {["A=b\nC=d"], "contains a control character"},
                               {["WHITTLE_CRASH=explode"], "must be poweroff, reboot, restart or"},
+                              {["WHITTLE_NETWORK="], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=DHCP"], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=10.0.2.15"], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=10.2.15/24"], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=10.0.2.15/33"], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=10.0.2.15/24,"], "must be dhcp or ADDRESS/BITS"},
+                              {["WHITTLE_NETWORK=1.2.3.4/5,1.2.3.4,1.2.3.4,1.2.3.4"],
+                               "must be dhcp or ADDRESS/BITS"},
                               {["A=" ++ lists:duplicate(4095, $x)], "more than 4,096 bytes"},
                               {lists:duplicate(49, "A=b"), "more than 48"}]].
 
@@ -135,14 +146,16 @@ unpacked(<<"070701", Fields:104/binary, Rest/binary>>) ->
     end.
 
 label(_) ->
-    made:holds(200, {proper_types:binary(), proper_types:list(proper_types:non_neg_integer())},
-               fun({Image, Raws}) ->
+    made:holds(200, {proper_types:binary(), proper_types:list(proper_types:non_neg_integer()),
+                     %% Only an image with a network has this key.
+                     proper_types:oneof([#{}, #{network => <<"dhcp">>}])},
+               fun({Image, Raws, Network}) ->
                        Parts = [#{name => <<"rest">>, stored => byte_size(Image), raw => 1}
                                 | [#{name => <<"a part">>, stored => 0, raw => Raw}
                                    || Raw <- Raws]],
-                       Labeled = whittle_board_label:add(Image, (words())#{parts => Parts}),
+                       Words = maps:merge(words(), Network),
+                       Labeled = whittle_board_label:add(Image, Words#{parts => Parts}),
                        {ok, #{parts := Read} = Label} = whittle_board_label:read(Labeled),
-                       Words = words(),
                        maps:remove(parts, Label) =:= Words
                            andalso lists:droplast(Read) =:= Parts
                            andalso lists:sum([S || #{stored := S} <- Read]) =:= byte_size(Labeled)
@@ -247,6 +260,12 @@ command(_) ->
     ?assertEqual("a.img", after_word("-kernel", Words)),
     ?assert(lists:member("null,id=serial", Words)),
     ?assertNot(lists:member("-no-reboot", Words)),
+    ?assertEqual("user,id=network", after_word("-netdev", Words)),
+    Forwards = whittle_board_emulator:command(Board, "a", #{forward => [{8080, 80}, {7000, 7000}]}),
+    ?assertEqual("user,id=network,hostfwd=tcp:127.0.0.1:8080-:80,hostfwd=tcp:127.0.0.1:7000-:7000",
+                 after_word("-netdev", Forwards)),
+    Bare = whittle_board_emulator:command(Board#{emulator := ["qemu"]}, "a", #{}),
+    ?assertNot(lists:member("-netdev", Bare)),
     More = whittle_board_emulator:command(Board, "a.img",
                                           #{memory => 24, serial => {unix, "/a,b"}, reboot => false,
                                             monitor => "/m"}),
@@ -263,7 +282,11 @@ sizes(_) ->
                  [whittle_board:memory(T) || T <- ["24M", "1G", "24", "0M", "24M\n", "1000000M"]]),
     ?assertEqual([{ok, pty}, {ok, {tcp, 7000}}, {ok, {unix, "/x"}}, error, error, error, error],
                  [whittle_board:serial(T) || T <- ["pty", "tcp:7000", "unix:/x", "unix:", "tcp:0",
-                                                   "tcp:7000,wait=on", "udp"]]).
+                                                   "tcp:7000,wait=on", "udp"]]),
+    ?assertEqual([{ok, [{7000, 7000}]}, {ok, [{8080, 80}, {1, 65535}]}, error, error, error, error,
+                  error],
+                 [whittle_board:forward(T) || T <- ["7000", "8080:80,1:65535", "", "0", "65536",
+                                                    "7000:", "7000,wait=on"]]).
 
 %% Each error is one line without a period at its end.
 errors(_) ->
@@ -274,7 +297,7 @@ errors(_) ->
          ?assertNot(lists:member($\n, Text)),
          ?assertNotEqual($., lists:last(Text))
      end || Error <- [Link, {no_place, {"/tmp", enospc}}, {unreadable, {"a", enoent}},
-                      {damaged_image, "a"}, {cut_image, "a"},
+                      {damaged_image, "a"}, {cut_image, "a"}, {no_network, "a"},
                       {no_emulator, #{board => "b", program => "qemu-system-arm"}}]].
 
 said(Reason, Part) ->

@@ -1,0 +1,23 @@
+%% @hidden Checks the values of the variable WHITTLE_NETWORK, which native/init/network.h reads.
+-module(whittle_board_network).
+
+-export([is/1]).
+
+%% @doc Tells whether a text is `dhcp' or `ADDRESS/BITS[,GATEWAY[,NAME SERVER]]'.
+-spec is(string()) -> boolean().
+is("dhcp") -> true;
+is(Text) ->
+    [Own | Others] = string:split(Text, ",", all),
+    length(Others) =< 2 andalso lists:all(fun is_address/1, Others)
+        andalso case string:split(Own, "/") of
+                    [Address, Bits] -> is_address(Address) andalso is_bits(Bits);
+                    [_] -> false
+                end.
+
+is_address(Text) ->
+    re:run(Text, "^[0-9.]+$", [unicode, dollar_endonly, {capture, none}]) =:= match
+        andalso element(1, inet:parse_ipv4strict_address(Text)) =:= ok.
+
+is_bits(Text) ->
+    re:run(Text, "^([1-9]|[12][0-9]|3[0-2])$", [unicode, dollar_endonly, {capture, none}])
+        =:= match.
