@@ -205,7 +205,7 @@ was_stopped(#{<<"reason">> := Reason, <<"after">> := After} = Stopped) ->
 was_stopped(_) -> error.
 
 decoded(Bytes) ->
-    try {ok, jiffy:decode(Bytes, [return_maps])}
+    try false = whittle_json:has_long_number(Bytes), {ok, jiffy:decode(Bytes, [return_maps])}
     catch _:_ -> error
     end.
 

@@ -124,7 +124,7 @@ seconds([Line | Lines], Number, Seconds) ->
     end.
 
 decoded(Line) ->
-    try jiffy:decode(Line, [return_maps])
+    try false = whittle_json:has_long_number(Line), jiffy:decode(Line, [return_maps])
     catch _:_ -> error
     end.
 

@@ -129,7 +129,8 @@ read(Run) ->
 facts(Run) ->
     case file:read_file(file(Run)) of
         {ok, Bytes} ->
-            try jiffy:decode(Bytes, [return_maps]) of
+            try not whittle_json:has_long_number(Bytes)
+                andalso jiffy:decode(Bytes, [return_maps]) of
                 #{<<"format">> := ?FORMAT} = Facts ->
                     case is_whole(Facts) of
                         true -> {ok, Facts};

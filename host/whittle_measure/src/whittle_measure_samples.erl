@@ -140,7 +140,7 @@ is_sample({ok, Term}) -> whittle_measure_stored:is_sample(Term);
 is_sample(error) -> false.
 
 decoded(Bytes) ->
-    try {ok, jiffy:decode(Bytes, [return_maps])}
+    try false = whittle_json:has_long_number(Bytes), {ok, jiffy:decode(Bytes, [return_maps])}
     catch _:_ -> error
     end.
 

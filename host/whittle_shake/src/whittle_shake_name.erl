@@ -7,9 +7,15 @@
 
 -type name() :: {module()} | {module(), atom()} | mfa().
 
+%% The most characters of a name. An atom has at most 255, and each may be written as `\x{10FFFF}'.
+-define(LONGEST, 8192).
+%% The most characters of a wrong name in an error.
+-define(SHOWN, 100).
+
 %% @doc Reads one name. Atoms that need quotes are written with them: `'Elixir.A':f/1'. A module
 %% of Elixir may also be written in Elixir's form.
 -spec parse(string()) -> {ok, name()} | error.
+parse(Text) when length(Text) > ?LONGEST -> error;
 parse(Text) ->
     case erl_scan:string(Text) of
         {ok, [{var, _, _} | _], _} -> parse(elixir(Text));
@@ -64,6 +70,7 @@ parse_lines(Bytes) ->
 parse_all([Word | Words], Names) ->
     case parse(Word) of
         {ok, Name} -> parse_all(Words, [Name | Names]);
+        error when length(Word) > ?SHOWN -> {error, lists:sublist(Word, ?SHOWN) ++ "..."};
         error -> {error, Word}
     end;
 parse_all([], Names) ->

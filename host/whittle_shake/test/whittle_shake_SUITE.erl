@@ -119,7 +119,10 @@ lists_of_names(_) ->
     ?assertEqual({ok, []}, whittle_shake_name:parse_list("none")),
     ?assertEqual({ok, [{a}, {b, c, 1}]}, whittle_shake_name:parse_list("a,b:c/1")),
     ?assertEqual({error, "1"}, whittle_shake_name:parse_list("a,1,2")),
-    ?assertEqual({error, "none"}, whittle_shake_name:parse_list("a,none")).
+    ?assertEqual({error, "none"}, whittle_shake_name:parse_list("a,none")),
+    %% Reading a number of so many digits takes minutes.
+    ?assertEqual({error, "a:f/" ++ lists:duplicate(96, $9) ++ "..."},
+                 whittle_shake_name:parse_list("a:f/" ++ lists:duplicate(3_000_000, $9))).
 
 files_of_names(_) -> made:in_small_vm(fun files_of_names/0).
 

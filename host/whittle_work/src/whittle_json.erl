@@ -5,12 +5,26 @@
 %% become strings.
 -module(whittle_json).
 
--export([encode/1]).
+-export([encode/1, has_long_number/1]).
 
 -export_type([json/0]).
 
 -type json() :: #{atom() | binary() => json()} | [json()] | binary()
               | integer() | float() | atom().
+
+%% The most digits of a number in a text of unknown origin.
+-define(LONGEST_NUMBER, 20_000).
+
+%% @doc Tells whether a text has more than 20,000 digits in a row. A decoder such as jiffy reads a
+%% number in a time that grows with the square of its digits, in which no signal can end the VM.
+-spec has_long_number(binary()) -> boolean().
+has_long_number(Text) -> has_long_number(Text, 0).
+
+has_long_number(_, Digits) when Digits > ?LONGEST_NUMBER -> true;
+has_long_number(<<C, Rest/binary>>, Digits) when C >= $0, C =< $9 ->
+    has_long_number(Rest, Digits + 1);
+has_long_number(<<_, Rest/binary>>, _) -> has_long_number(Rest, 0);
+has_long_number(<<>>, _) -> false.
 
 %% @doc Encodes a term as JSON on one line, without a newline at its end. The function raises
 %% `badarg' for a text that is not UTF-8.

@@ -2,12 +2,12 @@
 -module(whittle_json_SUITE).
 
 -export([all/0]).
--export([values/1, read_by_python/1, not_text/1]).
+-export([values/1, read_by_python/1, not_text/1, long_numbers/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
-all() -> [values, read_by_python, not_text].
+all() -> [values, read_by_python, not_text, long_numbers].
 
 values(_) ->
     [?assertEqual(Text, iolist_to_binary(whittle_json:encode(Value)))
@@ -30,3 +30,10 @@ read_by_python(Config) ->
 
 not_text(_) ->
     ?assertError(badarg, whittle_json:encode(<<255>>)).
+
+long_numbers(_) ->
+    Digits = fun(Count) -> binary:copy(<<"9">>, Count) end,
+    [?assertEqual(Is, whittle_json:has_long_number(Text))
+     || {Is, Text} <- [{false, <<"{\"a\":12}">>}, {false, Digits(20_000)},
+                       {true, Digits(20_001)}, {true, <<"[1.", (Digits(3_000_000))/binary, "]">>},
+                       {false, <<(Digits(20_000))/binary, ",", (Digits(20_000))/binary>>}]].

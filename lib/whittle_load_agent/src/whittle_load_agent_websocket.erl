@@ -165,7 +165,15 @@ field(<<"sec-websocket-protocol">>, Value, #response{subprotocol = Subprotocol})
 field(<<"sec-websocket-extensions">>, _, _) -> {error, unknown_extension};
 field(_, _, _) -> ok.
 
-trimmed(Text) -> re:replace(Text, "^[ \t]+|[ \t]+$", "", [global, {return, binary}]).
+%% A regular expression would take a time that grows with the square of the blanks in the text.
+trimmed(<<C, Rest/binary>>) when C =:= $\s; C =:= $\t -> trimmed(Rest);
+trimmed(Text) -> trimmed(Text, byte_size(Text)).
+
+trimmed(Text, Size) ->
+    case Size > 0 andalso binary:at(Text, Size - 1) of
+        C when C =:= $\s; C =:= $\t -> trimmed(Text, Size - 1);
+        _ -> binary:part(Text, 0, Size)
+    end.
 
 has(Token, Value, Field) ->
     Tokens = [trimmed(One) || One <- binary:split(lower(Value), <<",">>, [global])],
