@@ -288,7 +288,8 @@ open_calls(#{open := Calls}) ->
 -spec warnings(plan()) -> [unicode:chardata()].
 warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off := Off}) ->
     [["--missing crash removes --whittle-ping, --whittle-pid, --whittle-stop, --whittle-eval, "
-      "--whittle-rpc and --whittle-remote: build with --feature +control to keep them, or with "
+      "--whittle-rpc and --whittle-remote: build with --feature +control to keep them "
+      "(--whittle-eval also needs +eval, and --whittle-remote +eval,+shell), or with "
       "--feature -control to silence this note"]
      || not lists:member(control, Off)];
 warnings(_) ->
