@@ -145,7 +145,7 @@ read(Dir) ->
     Facts = filename:join(Dir, "run.json"),
     case {whittle_file:whole(Facts, ?MOST), whittle_file:whole(samples(Dir), ?MOST)} of
         {{ok, Object}, {ok, Lines}} ->
-            case {facts(decoded(Object)), lines(Lines)} of
+            case {facts(whittle_json:decode(Object)), lines(Lines)} of
                 {{ok, Map}, {ok, Seconds, Ending}} -> {ok, Map, Seconds, Ending};
                 {{ok, _}, {error, Line}} -> {error, {damaged, {samples(Dir), Line}}};
                 {error, _} -> {error, {damaged, {Facts, 1}}}
@@ -169,7 +169,7 @@ lines(Bytes) ->
     [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
     case Reversed of
         [Last | Before] ->
-            case ending(decoded(Last)) of
+            case ending(whittle_json:decode(Last)) of
                 {ok, Ending} -> seconds(lists:reverse(Before), 1, [], Ending);
                 error -> seconds(lists:reverse(Reversed), 1, [], none)
             end;
@@ -178,7 +178,7 @@ lines(Bytes) ->
 
 seconds([], _, Seconds, Ending) -> {ok, lists:reverse(Seconds), Ending};
 seconds([Line | Lines], N, Seconds, Ending) ->
-    Read = case decoded(Line) of
+    Read = case whittle_json:decode(Line) of
                {ok, Json} -> whittle_load_second:from_json(Json);
                error -> error
            end,
@@ -203,11 +203,6 @@ was_stopped(#{<<"reason">> := Reason, <<"after">> := After} = Stopped) ->
         _ -> error
     end;
 was_stopped(_) -> error.
-
-decoded(Bytes) ->
-    try false = whittle_json:has_long_number(Bytes), {ok, jiffy:decode(Bytes, [return_maps])}
-    catch _:_ -> error
-    end.
 
 samples(Dir) -> filename:join(Dir, "samples.jsonl").
 

@@ -117,19 +117,14 @@ seconds(Bytes) ->
 
 seconds([], _, Seconds) -> {ok, lists:reverse(Seconds)};
 seconds([Line | Lines], Number, Seconds) ->
-    case second(decoded(Line)) of
+    case second(whittle_json:decode(Line)) of
         {ok, Second} -> seconds(Lines, Number + 1, [Second | Seconds]);
         none -> seconds(Lines, Number + 1, Seconds);
         error -> {error, Number}
     end.
 
-decoded(Line) ->
-    try false = whittle_json:has_long_number(Line), jiffy:decode(Line, [return_maps])
-    catch _:_ -> error
-    end.
-
-second(#{<<"end">> := _}) -> none;
-second(#{<<"second">> := At, <<"events">> := Events, <<"latencies">> := Latencies})
+second({ok, #{<<"end">> := _}}) -> none;
+second({ok, #{<<"second">> := At, <<"events">> := Events, <<"latencies">> := Latencies}})
   when is_integer(At), At >= 0, is_map(Events), is_map(Latencies) ->
     Counts = [maps:get(Event, Events, 0) || Event <- [<<"connected">>, <<"held">>, <<"released">>]],
     Buckets = maps:map(fun(_, Each) -> buckets(Each) end, Latencies),

@@ -129,18 +129,15 @@ read(Run) ->
 facts(Run) ->
     case file:read_file(file(Run)) of
         {ok, Bytes} ->
-            try not whittle_json:has_long_number(Bytes)
-                andalso jiffy:decode(Bytes, [return_maps]) of
-                #{<<"format">> := ?FORMAT} = Facts ->
+            case whittle_json:decode(Bytes) of
+                {ok, #{<<"format">> := ?FORMAT} = Facts} ->
                     case is_whole(Facts) of
                         true -> {ok, Facts};
                         false -> {error, {damaged_run, file(Run)}}
                     end;
-                #{<<"format">> := Other} when Other =/= ?FORMAT ->
+                {ok, #{<<"format">> := Other}} when Other =/= ?FORMAT ->
                     {error, {other_format, file(Run)}};
                 _ -> {error, {damaged_run, file(Run)}}
-            catch
-                _:_ -> {error, {damaged_run, file(Run)}}
             end;
         {error, Reason} -> {error, {unreadable_run, file(Run), Reason}}
     end.

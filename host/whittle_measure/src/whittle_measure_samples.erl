@@ -96,7 +96,7 @@ write_facts(Dir, Facts) ->
 read(Dir) ->
     case {whittle_file:whole(facts(Dir), ?MOST), whittle_file:whole(samples(Dir), ?MOST)} of
         {{ok, Facts}, {ok, Lines}} ->
-            case {decoded(Facts), decoded_lines(Lines)} of
+            case {whittle_json:decode(Facts), decoded_lines(Lines)} of
                 {{ok, Map}, {ok, Samples}} when is_map(Map) -> {ok, Map, Samples};
                 {{ok, Map}, {error, Line}} when is_map(Map) ->
                     {error, {damaged, samples(Dir), Line}};
@@ -130,7 +130,7 @@ builds(Samples) -> [Sample || #{<<"block">> := <<"build">>} = Sample <- Samples]
 %% A last line without its end was cut.
 decoded_lines(Bytes) ->
     [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
-    Lines = [decoded(Line) || Line <- lists:reverse(Reversed)],
+    Lines = [whittle_json:decode(Line) || Line <- lists:reverse(Reversed)],
     case [Number || {Number, Line} <- lists:enumerate(Lines), not is_sample(Line)] of
         [] -> {ok, [Sample || {ok, Sample} <- Lines]};
         [Number | _] -> {error, Number}
@@ -138,11 +138,6 @@ decoded_lines(Bytes) ->
 
 is_sample({ok, Term}) -> whittle_measure_stored:is_sample(Term);
 is_sample(error) -> false.
-
-decoded(Bytes) ->
-    try false = whittle_json:has_long_number(Bytes), {ok, jiffy:decode(Bytes, [return_maps])}
-    catch _:_ -> error
-    end.
 
 %% @doc Appends a sample.
 -spec append(log(), map()) -> ok | {error, error()}.

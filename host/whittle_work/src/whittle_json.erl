@@ -1,11 +1,12 @@
-%% @doc Encodes terms as JSON text (RFC 8259). OTP 25 has no module for that.
+%% @doc Encodes terms as JSON text (RFC 8259), and decodes texts of unknown origin. OTP 25 has no
+%% module for that.
 %%
 %% A map becomes an object, with its keys in order. A list becomes an array. A binary becomes a
 %% string in UTF-8. The atoms `true', `false' and `null' keep their meaning, and other atoms
 %% become strings.
 -module(whittle_json).
 
--export([encode/1, has_long_number/1]).
+-export([encode/1, decode/1]).
 
 -export_type([json/0]).
 
@@ -14,17 +15,6 @@
 
 %% The most digits of a number in a text of unknown origin.
 -define(LONGEST_NUMBER, 20_000).
-
-%% @doc Tells whether a text has more than 20,000 digits in a row. A decoder such as jiffy reads a
-%% number in a time that grows with the square of its digits, in which no signal can end the VM.
--spec has_long_number(binary()) -> boolean().
-has_long_number(Text) -> has_long_number(Text, 0).
-
-has_long_number(_, Digits) when Digits > ?LONGEST_NUMBER -> true;
-has_long_number(<<C, Rest/binary>>, Digits) when C >= $0, C =< $9 ->
-    has_long_number(Rest, Digits + 1);
-has_long_number(<<_, Rest/binary>>, _) -> has_long_number(Rest, 0);
-has_long_number(<<>>, _) -> false.
 
 %% @doc Encodes a term as JSON on one line, without a newline at its end. The function raises
 %% `badarg' for a text that is not UTF-8.
@@ -40,6 +30,21 @@ encode(Atom) when is_atom(Atom) -> string(atom_to_binary(Atom));
 encode(Integer) when is_integer(Integer) -> integer_to_binary(Integer);
 encode(Float) when is_float(Float) -> float_to_binary(Float, [short]);
 encode(Text) when is_binary(Text) -> string(Text).
+
+%% @doc Decodes a text of unknown origin. An object becomes a map whose keys are binaries. A text
+%% with more than 20,000 digits in a row is an error: jiffy reads a number in a time that grows with
+%% the square of its digits, in which no signal can end the VM.
+-spec decode(binary()) -> {ok, term()} | error.
+decode(Text) ->
+    try false = has_long_number(Text, 0), {ok, jiffy:decode(Text, [return_maps])}
+    catch _:_ -> error
+    end.
+
+has_long_number(_, Digits) when Digits > ?LONGEST_NUMBER -> true;
+has_long_number(<<C, Rest/binary>>, Digits) when C >= $0, C =< $9 ->
+    has_long_number(Rest, Digits + 1);
+has_long_number(<<_, Rest/binary>>, _) -> has_long_number(Rest, 0);
+has_long_number(<<>>, _) -> false.
 
 key(Key) when is_atom(Key) -> atom_to_binary(Key);
 key(Key) when is_binary(Key) -> Key.
