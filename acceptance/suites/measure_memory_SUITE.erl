@@ -68,11 +68,9 @@ recording_is_kept(Config) ->
 %% A chart for each response, two for the curves of two factors, and one for the account.
 page(Config) ->
     Page = filename:join(dir(Config), "page.html"),
-    {0, Dom} = running:run(os:find_executable("chromium"),
-                           ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                            "file://" ++ uri_string:quote(Page, "/")], #{}),
-    ?assertEqual(5 + 2 + 1, length(binary:matches(Dom, <<"<figure><svg">>))),
-    [?assertMatch({Text, {_, _}}, {Text, binary:match(Dom, Text)})
+    #{text := Shown} = Opened = pages:opened(Page),
+    ?assertMatch(#{figures := 5 + 2 + 1}, Opened),
+    [?assertMatch({Text, {_, _}}, {Text, binary:match(Shown, Text)})
      || Text <- [<<"loading, with the other factors as in the baseline">>, <<"resident set, MB">>,
                  <<"free space in carriers">>, <<"seconds">>]].
 

@@ -6,13 +6,15 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2]).
 -export([os_mon/1, os_mon_alone/1]).
--export([erl_executed/1, erl_spawned/1, erl_found/1, erl_starts_epmd/1, epmd_by_name/1,
+-export([erl_executed/1, emulator_executed/1, emulator_writes_no_dump/1, erl_spawned/1,
+         erl_found/1, erl_starts_epmd/1, epmd_by_name/1,
          other_boot/1,
          detached/1, peer_by_standard_io/1, peer_by_tcp/1, named_peer/1]).
 -export([names_of_processes/1, copied_while_epmd_runs/1]).
 
 all() ->
-    [os_mon, os_mon_alone, erl_executed, erl_spawned, erl_found, erl_starts_epmd, epmd_by_name,
+    [os_mon, os_mon_alone, erl_executed, emulator_executed, emulator_writes_no_dump, erl_spawned,
+     erl_found, erl_starts_epmd, epmd_by_name,
      other_boot, detached, peer_by_standard_io, peer_by_tcp, named_peer, names_of_processes,
      copied_while_epmd_runs].
 
@@ -55,6 +57,23 @@ erl_executed(Config) ->
     [?assertEqual({7, <<"{\"/.whittle\",8,undefined,[\"-x\",\"two words\"],\"a value\",3}">>},
                   executed([Program | Words], Config))
      || Program <- ["/.whittle/bin/erl", "/.whittle/bin/erlexec", "/.whittle/erts-17.1/bin/erl"]].
+
+%% The emulator takes flags of the emulator, and no variables (docs/launcher.md).
+emulator_executed(Config) ->
+    Say = "io:format(\"~0p\", [{watcher:double(4), init:get_plain_arguments(), "
+        "erlang:system_info(process_limit)}]), halt(7).",
+    Words = ["/.whittle/bin/beam.smp", "-P", "4096", "--", "-root", "/.whittle", "-bindir",
+             "/.whittle/bin", "--", "-home", "/", "--", "-boot", "/.whittle/boot/control",
+             "-noshell", "-eval", Say, "-extra", "two words"],
+    {0, Output} = watcher(["execute" | Words], [{"ERL_FLAGS", "-sname unused"}], Config),
+    ?assertEqual({7, <<"{8,[\"two words\"],4096}">>}, term(Output)).
+
+emulator_writes_no_dump(Config) ->
+    Dir = running:directory("otp_programs/dump", Config),
+    {0, Output} = running:run(proplists:get_value(watcher, Config),
+                              ["execute", "/.whittle/bin/beam.smp", "-emu_flavor"], #{cd => Dir}),
+    ?assertMatch({match, _}, re:run(Output, "Runtime terminating during boot")),
+    ?assertEqual({ok, []}, file:list_dir(Dir)).
 
 %% os_mon and callers of `slave' write the command in this way.
 erl_spawned(Config) ->

@@ -5,9 +5,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([script/1, program/1, by_a_command/1, alone/1, not_executable/1]).
+-export([script/1, program/1, by_a_command/1, alone/1, not_executable/1, without_memory/1]).
 
-all() -> [script, program, by_a_command, alone, not_executable].
+all() -> [script, program, by_a_command, alone, not_executable, without_memory].
 
 init_per_suite(Config) ->
     Below = running:directory("programs", Config),
@@ -48,6 +48,20 @@ alone(Config) ->
 not_executable(Config) ->
     {0, Said} = probe(Config, ["port", path("note.txt")]),
     ?assertMatch({match, _}, re:run(Said, "eacces")).
+
+%% The kernel runs no memory files (vm.memfd_noexec=2).
+without_memory(Config) ->
+    Starter = running:forbidden_call(running:directory("programs/memory", Config)),
+    Port = fun(Words) ->
+                   running:run(Starter, ["memfd_create-unsealed",
+                                         proplists:get_value(probe, Config) | Words])
+           end,
+    Said = <<"erl_child_setup: cannot run ", (path("say"))/binary, ": the kernel runs no program "
+             "from memory; set vm.memfd_noexec to 0 or 1 (sysctl)\n">>,
+    %% 13 is EACCES.
+    ?assertEqual({0, <<Said/binary, "{13,<<>>}\n">>}, Port(["port", path("say"), "a", "b"])),
+    %% The program's own programs do not run from memory.
+    ?assertEqual({0, <<"{0,<<\"1\\n\">>}\n">>}, Port(["spawn", "echo 1"])).
 
 path(Name) -> <<"/.whittle/lib/probe-1.2.3/priv/", (list_to_binary(Name))/binary>>.
 

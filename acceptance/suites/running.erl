@@ -5,7 +5,7 @@
 -export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
 -export([free_port/0, on_free_ports/2, end_epmd/1, install_charts/0]).
--export([in_empty_root/2, alone/3]).
+-export([in_empty_root/2, alone/3, with_memory_files/4, forbidden_call/1]).
 
 %% The time without output after which a test gives up and prints the earlier output. It is less
 %% than the half hour after which common_test ends a case without a message.
@@ -58,6 +58,28 @@ run(Program, Arguments, #{input := Input} = Options) ->
     end;
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
+
+%% Runs a program with this value of vm.memfd_noexec. The value counts in a namespace of processes,
+%% and every process of the namespace ends with the program. Returns `none' if this kernel or user
+%% cannot set it.
+-spec with_memory_files(string(), file:filename(), [string()], options()) ->
+          {non_neg_integer(), binary()} | none.
+with_memory_files(Setting, Program, Arguments, Options) ->
+    Enter = ["--pid", "--fork", "--mount-proc", "sh", "-c",
+             "echo \"$0\" >/proc/sys/vm/memfd_noexec && exec \"$@\"", Setting],
+    case run(os:find_executable("unshare"), Enter ++ ["true"]) of
+        {0, <<>>} -> run(os:find_executable("unshare"), Enter ++ [Program | Arguments], Options);
+        _ -> none
+    end.
+
+%% Compiles the program that runs another one under a kernel that refuses a system call.
+-spec forbidden_call(file:filename()) -> file:filename().
+forbidden_call(Dir) ->
+    Starter = filename:join(Dir, "starter"),
+    {0, _} = run(os:find_executable("gcc"),
+                 ["-o", Starter, filename:join([root(), "acceptance", "suites",
+                                                "forbidden_call.c"])]),
+    Starter.
 
 %% Starts a program that continues; see line/1, until/2, signal/2, ended/1.
 -spec start(file:filename(), [string()]) -> port().

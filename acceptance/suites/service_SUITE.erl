@@ -5,7 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
--export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1,
+-export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1, stopped_by_a_signal/1,
          reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1, shell_ends_with_its_node/1, shell_without_a_terminal/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
@@ -88,6 +88,29 @@ evaluation_ends_with_its_asker(Config) ->
                                    "-> ended after 60000 -> lives end"]))
      end || {Signal, Code} <- [{"TERM", 143}, {"INT", 130}, {"KILL", 137}],
             Traps <- ["", "process_flag(trap_exit, true), "]],
+    ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
+    stop(Port).
+
+%% A node that is stopped answers nothing, and its connections stay.
+stopped_by_a_signal(Config) ->
+    {Port, _} = node(Config, []),
+    Probe = proplists:get_value(probe, Config),
+    Evaluation = running:start(Probe, ["--whittle-eval", "io:put_chars(\"begun\\n\"), "
+                                       "receive never -> ok end"], #{env => env(Config)}),
+    <<"begun">> = running:line(Evaluation),
+    Shell = running:start(Probe, ["--whittle-remote"], #{env => env(Config)}),
+    true = port_command(Shell, "node().\n"),
+    _ = running:until(Shell, <<")2> ">>),
+    running:signal(Port, "STOP"),
+    {1, NotConnected} = ask(Config, ["--whittle-ping"]),
+    ?assertMatch({match, _}, re:run(NotConnected, "does not answer: it is not running, or it is "
+                                    "stopped \\(SIGSTOP\\)")),
+    [begin
+         {1, Said} = running:ended(Asker),
+         ?assertMatch({match, _}, re:run(Said, "has not answered for 15 s: it is stopped "
+                                         "\\(SIGSTOP\\) or overloaded"))
+     end || Asker <- [Evaluation, Shell]],
+    running:signal(Port, "CONT"),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
     stop(Port).
 

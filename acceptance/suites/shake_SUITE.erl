@@ -10,7 +10,7 @@
 -export([without_terms/1, without_control/1, end_of_input/1]).
 -export([direct_calls/1, direct_calls_are_not_off/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
--export([removed_functions/1]).
+-export([removed_functions/1, asked_for_a_removed_function/1]).
 -export([names_in_data/1, costs/1, costs_of_dynamic_calls/1, control_is_removed/1]).
 -export([dynamic_calls/1, all_dynamic_calls/1, who_asks/1, feature_that_is_called/1, keep/1,
          bad_keep/1, plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
@@ -308,6 +308,26 @@ removed_functions(Config) ->
                          {handle_info_log, "Undefined handle_info in removed_parts"}]],
     ?assertMatch({0, <<"removed_parts:gone/1 was removed", _/binary>>},
                  running:whittle(["why", File, "removed_parts:gone/1"])).
+
+%% A request to a running node gets the explanation too.
+asked_for_a_removed_function(Config) ->
+    File = running:build(running:example("relay"), out("asked_relay", Config),
+                         functions() ++ ["--remote", "none", "--feature", "+control,-eval"]),
+    Env = [{"RELEASE_NODE", "shake_asked@localhost"}, {"RELEASE_COOKIE", "crumb"},
+           {"ERL_FLAGS", "-relay port 0"}, {"ERL_DIST_PORT", integer_to_list(running:free_port())}],
+    Relay = running:start(File, [], #{env => Env}),
+    _ = running:until(Relay, <<"listens on port">>),
+    [?assertEqual({1, iolist_to_binary(["asked_relay: exception error: undefined function ", Said,
+                                        "`\n"])},
+                  running:run(File, Words, #{env => Env}))
+     || {Words, Said} <-
+            [{["--whittle-rpc", "lists", "zf", "a", "b"],
+              "lists:zf/2: removed by Whittle; run `whittle why asked_relay lists:zf/2"},
+             {["--whittle-eval", "1+1"],
+              "erl_eval:exprs/2: the module was removed by Whittle; run `whittle why asked_relay "
+              "erl_eval"}]],
+    running:signal(Relay, "TERM"),
+    {0, _} = running:ended(Relay).
 
 %% Functions, bytes and memory before and after, in total and for each application.
 costs(Config) ->

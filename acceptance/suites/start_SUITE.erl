@@ -16,6 +16,7 @@
          generated_cookie_is_said/1, asked_without_a_cookie/1, files_without_an_end/1,
          missing_resolver_file/1, paths_that_are_too_long/1, emulator_that_is_none/1,
          forbidden_system_calls/1, memory_that_is_not_executable/1,
+         memory_on_other_kernels/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1]).
 
@@ -33,7 +34,7 @@ all() ->
      home_cookie_that_is_wrong, cookie_beside_the_configuration, generated_cookie_is_said,
      asked_without_a_cookie, files_without_an_end,
      missing_resolver_file, paths_that_are_too_long, emulator_that_is_none,
-     forbidden_system_calls, memory_that_is_not_executable, mapper_port,
+     forbidden_system_calls, memory_that_is_not_executable, memory_on_other_kernels, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told].
@@ -567,39 +568,58 @@ emulator_that_is_none(Config) ->
 
 %% The flags that only print work without these calls.
 forbidden_system_calls(Config) ->
-    Starter = filename:join(running:directory("forbidden", Config), "starter"),
-    {0, _} = running:run(os:find_executable("gcc"),
-                         ["-o", Starter, filename:join([running:root(), "acceptance", "suites",
-                                                        "forbidden_call.c"])]),
+    Starter = running:forbidden_call(running:directory("forbidden", Config)),
     [begin
          ?assertEqual({1, iolist_to_binary(["probe: the system call ", Call, " fails: the program "
                                             "needs Linux 3.19 or newer; allow this call if a "
                                             "filter (seccomp) forbids it\n"])},
-                      running:run(Starter, [Call, proplists:get_value(probe, Config), "args"])),
-         ?assertMatch({0, _}, running:run(Starter, [Call, proplists:get_value(probe, Config),
+                      running:run(Starter, [How, proplists:get_value(probe, Config), "args"])),
+         ?assertMatch({0, _}, running:run(Starter, [How, proplists:get_value(probe, Config),
                                                     "--whittle-info"]))
-     end || Call <- ["memfd_create", "execveat"]].
+     end || {How, Call} <- [{"memfd_create", "memfd_create"}, {"execveat", "execveat"},
+                            {"execveat-denied", "execveat"}]].
 
-%% The setting counts in a namespace of processes, and epmd ends with it. With 1 a memfd is
-%% executable if its creator asks for that, and with 2 none is.
+%% With 1 a memfd is executable if its creator asks for that, and with 2 none is.
 memory_that_is_not_executable(Config) ->
-    Run = fun(Setting, Then) ->
-                  running:run(os:find_executable("unshare"),
-                              ["--pid", "--fork", "--mount-proc", "sh", "-c",
-                               "echo " ++ Setting ++ " >/proc/sys/vm/memfd_noexec && " ++ Then,
-                               proplists:get_value(probe, Config)],
-                              #{env => [{"RELEASE_NODE", "start_memory@localhost"},
-                                        {"RELEASE_COOKIE", "crumb"},
-                                        {"ERL_EPMD_PORT", integer_to_list(running:free_port())}]})
+    Run = fun(Setting) ->
+                  running:with_memory_files(Setting, proplists:get_value(probe, Config), ["args"],
+                                            #{env => named_memory()})
           end,
-    case Run("0", "true") of
-        {0, <<>>} ->
-            ?assertEqual({0, <<"[\"args\"]\n">>}, Run("1", "exec \"$0\" args")),
-            {1, Said} = Run("2", "exec \"$0\" args"),
-            ?assertMatch({match, _}, re:run(Said, "^probe: cannot start epmd, so other nodes "
-                                            "cannot find this one: Permission denied\n"));
-        _ -> {skip, "needs root, and Linux 6.3 (vm.memfd_noexec)"}
+    case Run("0") of
+        none -> {skip, "needs root, and Linux 6.3 (vm.memfd_noexec)"};
+        Works ->
+            ?assertEqual({0, <<"[\"args\"]\n">>}, Works),
+            ?assertEqual(Works, Run("1")),
+            without_mapper(Run("2"))
     end.
+
+%% An older kernel knows no flag about execution. One from 6.3 to 6.5 with the setting 2 makes only
+%% memory files that nobody can run.
+memory_on_other_kernels(Config) ->
+    Starter = running:forbidden_call(running:directory("memory_kernels", Config)),
+    Run = fun(How, Words, Env) ->
+                  running:run(Starter, [How, proplists:get_value(probe, Config) | Words],
+                              #{env => Env})
+          end,
+    Works = {0, <<"[\"args\"]\n">>},
+    ?assertEqual(Works, Run("memfd_create-exec", ["args"], [])),
+    ?assertEqual(Works, Run("memfd_create-unsealed", ["args"], [])),
+    %% epmd outlives this run.
+    Mapped = [{"ERL_EPMD_PORT", integer_to_list(proplists:get_value(epmd, Config))}
+              | named_memory()],
+    ?assertEqual(Works, Run("memfd_create-exec", ["args"], Mapped)),
+    without_mapper(Run("memfd_create-unsealed", ["args"], named_memory())).
+
+named_memory() ->
+    [{"RELEASE_NODE", "start_memory@localhost"}, {"RELEASE_COOKIE", "crumb"},
+     {"ERL_EPMD_PORT", integer_to_list(running:free_port())}].
+
+without_mapper({1, Said}) ->
+    ?assertNotEqual(nomatch,
+                    string:prefix(Said, "probe: cannot run /.whittle/bin/epmd: the kernel runs no "
+                                  "program from memory; set vm.memfd_noexec to 0 or 1 (sysctl)\n"
+                                  "probe: cannot start epmd, so other nodes cannot find this one: "
+                                  "Permission denied\n")).
 
 mapper_port(Config) ->
     Ports = ["abc", "0", "65536", "4369x", "99999999999999999999"],

@@ -186,6 +186,7 @@ int erl_run_emulator(int argc, char **argv)
 {
     find_pack();
     set_environment();
+    turn_off_crash_dump();
     signals_take(INTERRUPT_STOPS, 0);
     sys_init_signal_stack();
     erl_start(argc, argv);

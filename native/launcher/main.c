@@ -14,6 +14,7 @@
 #include "flags.h"
 #include "input.h"
 #include "machine.h"
+#include "memory_file.h"
 #include "pack.h"
 #include "process.h"
 #include "signals.h"
@@ -312,7 +313,7 @@ static void add_config(struct flags *flags)
     }
     filled = expand_variables(text);
     length = strlen(filled);
-    fd = memfd_create("sys.config", 0);
+    fd = memory_file("sys.config", 0, MFD_NOEXEC_SEAL);
     if (fd < 0 || write(fd, filled, length) != (ssize_t)length)
         refuse(EXIT_FAILED, "cannot replace the variables in sys.config", strerror(errno));
     lseek(fd, 0, SEEK_SET);

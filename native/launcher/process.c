@@ -7,6 +7,7 @@
 #include "entry.h"
 #include "erl.h"
 #include "flags.h"
+#include "memory_file.h"
 #include "pack.h"
 #include "vfs.h"
 
@@ -209,14 +210,14 @@ void process_check_system_calls(void)
     static const char remedy[] =
         "the program needs Linux 3.19 or newer; allow this call if a filter (seccomp) forbids it";
     char *nothing[] = {"", NULL};
-    int fd = memfd_create("check", MFD_CLOEXEC);
+    int fd = memory_file("check", MFD_CLOEXEC, MFD_NOEXEC_SEAL);
 
     if (fd < 0)
         refuse(EXIT_FAILED, "the system call memfd_create fails", remedy);
     close(fd);
     /* There is no such descriptor, so the kernel runs nothing and reports EBADF. */
     if (emulator_path() == NULL && syscall(SYS_execveat, -1, "", nothing, nothing, AT_EMPTY_PATH) &&
-        (errno == ENOSYS || errno == EPERM))
+        (errno == ENOSYS || errno == EPERM || errno == EACCES))
         refuse(EXIT_FAILED, "the system call execveat fails", remedy);
 }
 
@@ -295,6 +296,13 @@ static int exec_self(const struct program *program, char *const argv[], char *co
     return -1;
 }
 
+/* Prints a refusal of the kernel, because the VM reports only its number. */
+static void say_refused(const char *path, const char *why)
+{
+    fprintf(stderr, "%s: cannot run %s: %s\n", program_invocation_short_name, path, why);
+    errno = EACCES;
+}
+
 /* Becomes a program of the pack, such as one in an application's priv directory. Returns only
    on failure: whether the pack has the program. */
 static int exec_packed(const char *path, char *const argv[], char *const envp[])
@@ -304,8 +312,12 @@ static int exec_packed(const char *path, char *const argv[], char *const envp[])
     int fd = vfs_open_program(path), problem;
     char head[4];
 
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno == EACCES)
+            say_refused(path, "the kernel runs no program from memory; set vm.memfd_noexec to 0 "
+                              "or 1 (sysctl)");
         return errno != ENOENT;
+    }
     /* The kernel runs a script: its interpreter is a program of this machine. */
     if (pread(fd, head, sizeof head, 0) != sizeof head || memcmp(head, elf, sizeof elf) != 0)
         emulator = NULL;
@@ -315,6 +327,9 @@ static int exec_packed(const char *path, char *const argv[], char *const envp[])
     problem = errno;
     close(fd);
     errno = problem;
+    if (errno == EACCES)
+        say_refused(path, "the kernel refuses to run it from memory; allow the call execveat of "
+                          "a memory file (seccomp, SELinux, AppArmor)");
     return 1;
 }
 

@@ -4,6 +4,8 @@
  * use that program's file.
  */
 #define _GNU_SOURCE
+#include "memory_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -29,7 +31,7 @@ int __wrap_open(const char *path, int flags, ...)
     va_end(rest);
     fd = __real_open(path, flags, mode);
     if (fd < 0 && errno == ENOENT && strcmp(path, "/dev/null") == 0) {
-        fd = memfd_create("null", MFD_ALLOW_SEALING);
+        fd = memory_file("null", MFD_ALLOW_SEALING, MFD_NOEXEC_SEAL);
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     }
     return fd;

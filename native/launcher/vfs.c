@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "vfs.h"
+#include "memory_file.h"
 #include "pack.h"
 #include "process.h"
 #include "signals.h"
@@ -28,11 +29,6 @@
 #define F_SEAL_SHRINK 2
 #define F_SEAL_GROW 4
 #define F_SEAL_WRITE 8
-#endif
-
-/* The setting vm.memfd_noexec (Linux 6.3) lets the kernel run only a memfd with this flag. */
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10U
 #endif
 
 #define REAL(name) REAL_OF(name)
@@ -163,7 +159,8 @@ static void mark_null_fd(int fd, int is_null)
 
 static int open_null(int cloexec)
 {
-    int fd = memfd_create("null", (cloexec ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING);
+    int fd = memory_file("null", (cloexec ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING,
+                         MFD_NOEXEC_SEAL);
     if (fd < 0)
         return -1;
     /* The seals keep a child that inherits the descriptor from filling memory. */
@@ -213,14 +210,18 @@ static int copy_to_memfd(void *arg, const void *bytes, size_t size)
  * One memfd in reserve. A program that has used up its descriptors may call a module that the
  * VM has not loaded yet: often the one that handles this case. The VM then reads that module
  * from the pack through the reserve. One reader at a time borrows it, and returns it with
- * close. `lent' is the number of the borrowed descriptor, by which close recognizes it.
+ * close. `lent' is the number of the borrowed descriptor, by which close recognizes it. The
+ * reserve gets no seals, because return_spare empties it.
  */
 static int spare = -1, lent = -1;
 
 void vfs_start_vm(void)
 {
-    int fd = memfd_create("whittle", MFD_CLOEXEC);
+    int fd = memory_file("whittle", MFD_CLOEXEC, MFD_EXEC);
 
+    /* If the kernel runs no memory file at all, the VM can still read modules through one. */
+    if (fd < 0 && errno == EACCES)
+        fd = memory_file("whittle", MFD_CLOEXEC, MFD_NOEXEC_SEAL);
     if (fd >= 0) {
         spare = fcntl(fd, F_DUPFD_CLOEXEC, PROCESS_LOWEST_FD);
         REAL(close)(fd);
@@ -256,22 +257,13 @@ static int return_spare(int fd)
     return 1;
 }
 
-/* KIND is MFD_EXEC for a program and 0 for other files. An older kernel does not know that flag. */
-static int new_memfd(int flags, unsigned kind)
-{
-    unsigned plain = (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING;
-    int fd = memfd_create("whittle", plain | kind);
-
-    return fd < 0 && errno == EINVAL && kind != 0 ? memfd_create("whittle", plain) : fd;
-}
-
 /*
  * Opens a file of the pack: copies its bytes into a sealed memfd, which the VM can read, seek,
- * map and poll. KIND is that of new_memfd.
+ * map and poll. KIND is that of memory_file.
  */
 static int open_entry(const struct pack_entry *entry, int flags, unsigned kind)
 {
-    int fd, result;
+    int fd, result, is_own = 1;
 
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_TRUNC | O_APPEND)) != 0) {
         errno = EROFS;
@@ -281,9 +273,11 @@ static int open_entry(const struct pack_entry *entry, int flags, unsigned kind)
         errno = ENOTDIR;
         return -1;
     }
-    fd = new_memfd(flags, kind);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+    fd = memory_file("whittle", (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING, kind);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        is_own = 0;
         fd = borrow_spare();
+    }
     if (fd < 0)
         return -1;
     result = pack_read(entry, copy_to_memfd, &fd);
@@ -293,9 +287,8 @@ static int open_entry(const struct pack_entry *entry, int flags, unsigned kind)
         return -1;
     }
     lseek(fd, 0, SEEK_SET);
-    /* This does nothing for the reserve. It was created without MFD_ALLOW_SEALING, because
-       return_spare empties it. */
-    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    if (is_own)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     return fd;
 }
 
@@ -309,8 +302,20 @@ int vfs_open_program(const char *path)
     errno = ENOENT;
     if (strncmp(path, WHITTLE_ROOT "/", root + 1) != 0)
         return -1;
-    if (!started && pack_open() != PACK_READY)
-        return -1;
+    if (!started)
+        switch (pack_open()) {
+        case PACK_READY:
+            break;
+        case PACK_ABSENT:
+            errno = ENOENT;
+            return -1;
+        case PACK_NO_MEMORY:
+            errno = ENOMEM;
+            return -1;
+        case PACK_DAMAGED:
+            errno = EIO;
+            return -1;
+        }
     vfs_start();
     length = to_pack_path(path, inner);
     entry = length >= 0 ? pack_find(inner, (size_t)length) : NULL;
@@ -331,7 +336,7 @@ int WRAP(open)(const char *path, int flags, ...)
     if (length >= 0) {
         entry = pack_find(inner, (size_t)length);
         if (entry != NULL)
-            return open_entry(entry, flags, 0);
+            return open_entry(entry, flags, MFD_NOEXEC_SEAL);
         if (flags & O_CREAT)
             errno = EROFS;
         else
@@ -359,7 +364,7 @@ int WRAP(open)(const char *path, int flags, ...)
         int problem = errno;
         entry = find_fallback(path);
         if (entry != NULL)
-            return open_entry(entry, flags, 0);
+            return open_entry(entry, flags, MFD_NOEXEC_SEAL);
         errno = problem;
     }
     return -1;

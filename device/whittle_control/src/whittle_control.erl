@@ -25,6 +25,13 @@
 %% after the other. A supervisor gives each child 5 s by default, and may give it any time.
 -define(STOP_TIMEOUT_MS, 120_000).
 
+%% A call may take any time. So long does this node wait for it before it asks whether the running
+%% node still answers, and so long for that answer. The kernel keeps the connections of a process
+%% that is stopped (SIGSTOP), and OTP notices it only after a minute, or never with a large
+%% `net_ticktime'.
+-define(PATIENCE_MS, 5_000).
+-define(SILENCE_MS, 15_000).
+
 %% @doc Handles the request in the flags and halts. The launcher calls it with `-s'.
 -spec main() -> no_return().
 main() ->
@@ -41,15 +48,16 @@ main() ->
 -spec start() -> pid().
 start() ->
     {Node, _, _, _} = Shell = found_shell(),
-    _ = end_with(Node),
+    ok = end_with(Node),
     user_drv:start(['tty_sl -c -e', Shell]).
 
 %% @doc Starts a shell in the running node, for OTP 26 and later. The launcher calls it with `-s'.
 -spec shell() -> ok.
 shell() ->
     {Node, _, _, _} = Shell = found_shell(),
+    ok = end_with(Node),
     case start_shell(Shell) of
-        ok -> _ = end_with(Node), ok;
+        ok -> ok;
         {error, Reason} ->
             finish({?FAILED, io_lib:format("~ts cannot start a shell (~tp); use "
                                            "--whittle-eval", [Node, Reason])})
@@ -154,16 +162,24 @@ shell_of(Node) ->
         false -> {Node, shell, start, []}
     end.
 
-%% Ends this node when the running one ends. Its shell would wait for a new job, without a terminal
-%% forever.
+%% Ends this node when the running one ends or does not answer any more. Its shell would wait for a
+%% new job, without a terminal forever.
 end_with(Node) ->
-    spawn(fun() ->
-                  true = monitor_node(Node, true),
-                  receive
-                      {nodedown, Node} ->
-                          finish({?FAILED, io_lib:format("~ts ended; see its log", [Node])})
-                  end
-          end).
+    _ = spawn(fun() ->
+                      true = monitor_node(Node, true),
+                      watch(Node)
+              end),
+    ok.
+
+watch(Node) ->
+    receive
+        {nodedown, Node} -> finish({?FAILED, io_lib:format("~ts ended; see its log", [Node])})
+    after ?PATIENCE_MS ->
+        case answers(Node) of
+            true -> watch(Node);
+            false -> finish(silent(Node))
+        end
+    end.
 
 start_shell({Node, Module, Function, Arguments}) ->
     shell:start_interactive({remote, atom_to_list(Node), {Module, Function, Arguments}}).
@@ -171,9 +187,10 @@ start_shell({Node, Module, Function, Arguments}) ->
 connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
-        _ -> throw({?FAILED, io_lib:format("~ts does not answer: it is not running, or it has "
-                                           "another cookie (set RELEASE_COOKIE or "
-                                           "WHITTLE_COOKIE_FILE as for the node)",
+        _ -> throw({?FAILED, io_lib:format("~ts does not answer: it is not running, or it is "
+                                           "stopped (SIGSTOP), or it has another cookie (set "
+                                           "RELEASE_COOKIE or WHITTLE_COOKIE_FILE as for the "
+                                           "node)",
                                            [Node])})
     end.
 
@@ -195,6 +212,7 @@ call(Node, Module, Function, Arguments, Raised) ->
         exit:{signal, Reason} -> Raised(exit, Reason, []);
         error:{erpc, noconnection} ->
             throw({?FAILED, io_lib:format("~ts ended before it answered; see its log", [Node])});
+        error:{erpc, silence} -> throw(silent(Node));
         error:{erpc, Reason} ->
             throw({?FAILED, io_lib:format("the call to ~ts failed (~tp): look at the log of "
                                             "this node, and run the command again",
@@ -218,14 +236,35 @@ linked_call(Node, Module, Function, Arguments) ->
                              _ = spawn_request(Node, erpc, execute_call,
                                                [make_ref(), whittle_control_end, together,
                                                 [self(), Pid]], [{reply, no}]),
-                             receive
-                                 {'DOWN', Request, process, Pid, Why} ->
-                                     ok = without_exit(Pid),
-                                     {down, Why}
-                             end
+                             {down, ended(Request, Pid)}
+                     after ?SILENCE_MS -> error({erpc, silence})
                      end,
     process_flag(trap_exit, Traps),
     erpc:call_result(Kind, Request, Mark, Reason).
+
+ended(Request, Pid) ->
+    receive
+        {'DOWN', Request, process, Pid, Why} ->
+            ok = without_exit(Pid),
+            Why
+    after ?PATIENCE_MS ->
+        case answers(node(Pid)) of
+            true -> ended(Request, Pid);
+            false -> error({erpc, silence})
+        end
+    end.
+
+%% A node that has ended answers too, because this node reports the lost connection.
+answers(Node) ->
+    Request = spawn_request(Node, erlang, node, []),
+    receive {spawn_reply, Request, _, _} -> true
+    after ?SILENCE_MS -> false
+    end.
+
+silent(Node) ->
+    {?FAILED, io_lib:format("~ts has not answered for ~b s: it is stopped (SIGSTOP) or "
+                            "overloaded; let it run, and try again",
+                            [Node, ?SILENCE_MS div 1000])}.
 
 %% Removes the link's report of the end. There is none if the call removed the link.
 without_exit(Pid) ->
@@ -248,7 +287,15 @@ without_input(User) ->
 
 -spec raised(error | exit | throw, term(), [tuple()]) -> no_return().
 raised(Class, Reason, Stack) ->
-    throw({?FAILED, erl_error:format_exception(Class, Reason, Stack)}).
+    throw({?FAILED, erl_error:format_exception(Class, Reason, with_caller(Reason, Stack),
+                                               #{stack_trim_fun => fun is_erpc/3})}).
+
+%% Adds the entry of the caller if the asked function itself is not there. `erl_error' looks in it
+%% for the explanation of an `undef' (whittle_start_removed). The report does not show it.
+with_caller(undef, [{_, _, _, More}] = Stack) -> Stack ++ [{erpc, execute_call, 4, More}];
+with_caller(_, Stack) -> Stack.
+
+is_erpc(Module, _, _) -> Module =:= erpc.
 
 theirs(Stack) -> lists:takewhile(fun({erpc, _, _, _}) -> false; (_) -> true end, Stack).
 

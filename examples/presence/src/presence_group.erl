@@ -22,6 +22,9 @@
                 clients = #{} :: #{socket() => {module(), Protocol :: term()} | closing},
                 %% The time by which a client has to log in, or to close. Most clients have none.
                 deadlines = #{} :: #{socket() => integer()},
+                %% Clients that have sent nothing yet, and the time by which they have to do so if
+                %% too many others want to log in
+                silent = #{} :: #{socket() => integer()},
                 ticking = false :: boolean(),
                 draining = false :: boolean()}).
 
@@ -64,7 +67,7 @@ handle_info(Message, State) ->
     end.
 
 message({Tag, Socket, Bytes}, State) when Tag =:= tcp; Tag =:= ssl ->
-    step(Socket, data, Bytes, State);
+    step(Socket, data, Bytes, heard(Socket, State));
 message({news, Socket, News}, #state{index = Index} = State) ->
     ok = presence_groups:taken(Index),
     step(Socket, news, News, State);
@@ -86,14 +89,20 @@ message(_, State) -> State.
 
 %% Internal functions: connections
 
-take(Socket, Module, Options, #state{clients = Clients} = State) ->
+take(Socket, Module, Options, #state{clients = Clients, silent = Silent} = State) ->
     Client = {Module, Module:init(Options)},
+    First = erlang:monotonic_time(millisecond) + presence_config:get(silent_timeout),
     Taken = deadline(Socket, presence_config:get(login_timeout),
-                     State#state{clients = Clients#{Socket => Client}}),
+                     State#state{clients = Clients#{Socket => Client},
+                                 silent = Silent#{Socket => First}}),
     case State of
         #state{draining = true} -> step(Socket, news, shutdown, Taken);
         _ -> activate(Socket, Taken)
     end.
+
+heard(Socket, #state{silent = Silent} = State) when is_map_key(Socket, Silent) ->
+    State#state{silent = maps:remove(Socket, Silent)};
+heard(_, State) -> State.
 
 activate(Socket, State) ->
     case presence_socket:activate(Socket) of
@@ -122,9 +131,14 @@ ticking(#state{ticking = false, deadlines = Deadlines} = State) when map_size(De
     State#state{ticking = true};
 ticking(State) -> State.
 
-tick(#state{deadlines = Deadlines} = State) ->
+tick(#state{deadlines = Deadlines, silent = Silent} = State) ->
     Now = erlang:monotonic_time(millisecond),
-    Late = [Socket || {Socket, At} <- maps:to_list(Deadlines), At =< Now],
+    %% A client that sends nothing must not keep others out.
+    Waited = case map_size(Silent) > 0 andalso presence_limits:is_crowded() of
+                 true -> maps:merge_with(fun(_, A, B) -> min(A, B) end, Deadlines, Silent);
+                 false -> Deadlines
+             end,
+    Late = [Socket || {Socket, At} <- maps:to_list(Waited), At =< Now],
     ticking(lists:foldl(fun late/2, State, Late)).
 
 late(Socket, #state{clients = Clients} = State) ->
@@ -134,7 +148,9 @@ late(Socket, #state{clients = Clients} = State) ->
     end.
 
 %% Ends a connection. The user may have another one by now.
-gone(Socket, Reason, #state{index = Index, clients = Clients, deadlines = Deadlines} = State) ->
+gone(Socket, Reason, Before) ->
+    #state{index = Index, clients = Clients, deadlines = Deadlines} = State
+        = heard(Socket, Before),
     case Clients of
         #{Socket := Client} ->
             ok = logout(Socket, Client, State),
@@ -220,7 +236,8 @@ actions([{starttls, Bytes}], [], Socket, Module, _, {_, State}) ->
 actions([close], [], Socket, _, _, {User, #state{index = Index} = State}) ->
     _ = [ok = presence_directory:logout(User, Index, Socket) || User =/= none],
     #state{clients = Clients} = State,
-    Closing = deadline(Socket, ?CLOSING, State#state{clients = Clients#{Socket := closing}}),
+    Closing = deadline(Socket, ?CLOSING,
+                       heard(Socket, State#state{clients = Clients#{Socket := closing}})),
     {stop, case presence_socket:finish(Socket) of
                ok -> activate(Socket, Closing);
                {error, _} -> gone(Socket, server, Closing)

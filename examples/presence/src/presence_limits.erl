@@ -12,7 +12,7 @@
 -module(presence_limits).
 -behaviour(gen_server).
 
--export([start_link/0, enter/0, leave/1, connections/0, limit/0]).
+-export([start_link/0, enter/0, leave/1, connections/0, limit/0, is_crowded/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -record(state, {source :: presence_memory:source(), high :: float(), low :: float()}).
@@ -76,6 +76,12 @@ leave(N) ->
 connections() ->
     {Ref, _, _, _} = persistent_term:get(?MODULE),
     max(0, atomics:get(Ref, ?OPEN)).
+
+%% @doc Tells whether so many clients are logging in that new ones are refused.
+-spec is_crowded() -> boolean().
+is_crowded() ->
+    {Ref, _, _, Logins} = persistent_term:get(?MODULE),
+    atomics:get(Ref, ?OPEN) - presence_directory:users() >= Logins.
 
 %% @doc Returns the number of connections from which new ones are refused.
 -spec limit() -> non_neg_integer().

@@ -3,7 +3,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([messages/1, one_session/1, limit/1, logins/1, memory/1, slow_client/1, slow_end/1,
+-export([messages/1, one_session/1, limit/1, logins/1, silent/1, memory/1, slow_client/1,
+         slow_end/1,
          group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1,
          drained/1, ring/1]).
 
@@ -11,7 +12,7 @@
                 "xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
-    [messages, one_session, limit, logins, memory, slow_client, slow_end, group_killed,
+    [messages, one_session, limit, logins, silent, memory, slow_client, slow_end, group_killed,
      login_timeout, garbage, encrypted, port_in_use, metrics, drained, ring].
 
 init_per_testcase(Case, Config) ->
@@ -26,6 +27,7 @@ settings(limit, _) -> [{limit, 2}];
 settings(logins, _) -> [{logins, 1}];
 %% Any VM has more than one byte in use.
 settings(memory, _) -> [{memory, 1}];
+settings(silent, _) -> [{logins, 1}, {login_timeout, 3_600_000}, {silent_timeout, 1}];
 settings(login_timeout, _) -> [{login_timeout, 1}];
 settings(metrics, _) -> [{metrics_port, 0}];
 settings(drained, _) -> [{drain_timeout, 3_600_000}];
@@ -104,6 +106,25 @@ logins(_) ->
     ?assertEqual(<<"welcome ann\n">>, line(Ann)),
     _ = admitted("bob"),
     ok.
+
+%% A client that sends nothing keeps another one out only for a moment.
+silent(_) ->
+    Ann = connect(lines),
+    _ = admitted("bob"),
+    ?assertMatch({ok, _}, gen_tcp:recv(Ann, 0)),
+    ?assertEqual({error, closed}, gen_tcp:recv(Ann, 0)),
+    %% A client that has sent something may take its time.
+    Cat = connect(lines),
+    ok = gen_tcp:send(Cat, "ping\n"),
+    ?assertEqual(<<"pong\n">>, line(Cat)),
+    [begin
+         Dan = connect(lines),
+         ok = gen_tcp:send(Dan, "login dan secret\n"),
+         ?assertEqual(<<"error busy: try again later\n">>, line(Dan)),
+         ok = gen_tcp:close(Dan)
+     end || _ <- lists:seq(1, 3)],
+    ok = gen_tcp:send(Cat, "login cat secret\n"),
+    ?assertEqual(<<"welcome cat\n">>, line(Cat)).
 
 memory(_) ->
     Ann = connect(lines),

@@ -50,7 +50,7 @@ command() ->
              one_of => fun() -> [load, crash] end,
              help => "load: keep unreachable code in the file, and load it when something calls "
                     "it (default); crash: remove it, so that a call raises undef"},
-           #{name => feature, long => "feature", value => "+X,-Y",
+           #{name => feature, long => "feature", value => "+X,-Y", list => true,
              offered => fun() -> [[Sign | atom_to_list(Name)]
                                   || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
                         end,

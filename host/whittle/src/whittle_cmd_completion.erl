@@ -25,15 +25,17 @@ script(Text) -> {ok, #{text => Text, json => unicode:characters_to_binary(Text)}
 %% bash splits words at `=', so `--target=x' is three words.
 bash() ->
     ["_whittle() {\n"
-     "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+     "    local here=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+     "    local words= list= first=\n"
      "    if [[ $here = '=' ]]; then here=\n"
      "    elif [[ $before = '=' ]]; then before=${COMP_WORDS[COMP_CWORD-2]}\n"
      "    fi\n"
      "    case \"$COMP_CWORD:${COMP_WORDS[1]}:$before:$here\" in\n",
-     [["        ", Pattern, ") words=\"", lists:join($\s, [Word || {Word, _} <- Words]), "\" ;;\n"]
-      || {Pattern, Words} <- places()],
+     [["        ", Pattern, ") words=\"", lists:join($\s, [Word || {Word, _} <- Words]), $",
+       [" list=yes" || IsList], " ;;\n"] || {Pattern, Words, IsList} <- places()],
      "    esac\n"
-     "    COMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n"
+     "    if [[ $list && $here = *,* ]]; then first=${here%,*}, here=${here##*,}; fi\n"
+     "    COMPREPLY=($(compgen -P \"$first\" -W \"$words\" -- \"$here\"))\n"
      "}\n"
      %% If no word matches, bash completes file names.
      "complete -o default -F _whittle whittle\n"].
@@ -44,15 +46,16 @@ zsh() ->
     ["#compdef whittle\n"
      "_whittle() {\n"
      "    local -a offered\n"
-     "    local before=${words[CURRENT-1]} here=${words[CURRENT]}\n"
+     "    local before=${words[CURRENT-1]} here=${words[CURRENT]} list=\n"
      "    if [[ $here = --*=* ]]; then\n"
      "        before=${here%%=*} here=${here#*=}\n"
      "        compset -P '*='\n"
      "    fi\n"
      "    case \"$((CURRENT-1)):${words[2]}:$before:$here\" in\n",
      [["        ", Pattern, ") offered=(", lists:join($\s, [described(Word) || Word <- Words]),
-       ") ;;\n"] || {Pattern, Words} <- places()],
+       $), [" list=yes" || IsList], " ;;\n"] || {Pattern, Words, IsList} <- places()],
      "    esac\n"
+     "    if [[ -n $list ]]; then compset -P '*,'; fi\n"
      "    if (( $#offered )); then _describe word offered || _files; else _files; fi\n"
      "}\n"
      "if [[ $funcstack[1] = _whittle ]]; then _whittle \"$@\"\n"
@@ -65,20 +68,20 @@ zsh() ->
 described({Word, Means}) ->
     whittle_program:quoted([string:replace(Word, ":", "\\:", all), [[$:, Means] || Means =/= ""]]).
 
-%% Lists the words for each position. The pattern is `NUMBER:COMMAND:WORD BEFORE:WORD', and the
-%% first match applies.
+%% Lists the words for each position, and tells whether commas separate several of them. The pattern
+%% is `NUMBER:COMMAND:WORD BEFORE:WORD', and the first match applies.
 places() ->
     Table = whittle_command_line:table(),
     Commands = [{"help", "the commands and options"}, {"version", "the version of Whittle"}
                 | [{Name, Help} || #{name := Name, help := Help} <- Table]],
-    [{"1:*", Commands},
-     {"2:help:*", Commands}]
-        ++ [{["2:", Name, ":*"], [{Word, ""} || Word <- Words]}
+    [{"1:*", Commands, false},
+     {"2:help:*", Commands, false}]
+        ++ [{["2:", Name, ":*"], [{Word, ""} || Word <- Words], false}
             || #{name := Name, words := Words} <- Table]
-        ++ [{["*:", Name, $:, Given, ":*"], values(Option)}
+        ++ [{["*:", Name, $:, Given, ":*"], values(Option), is_map_key(list, Option)}
             || #{name := Name, options := Options} <- Table,
                #{value := _} = Option <- Options, {Given, _} <- given(Option)]
-        ++ [{["*:", Name, ":*:-*"], lists:append([given(One) || One <- Options])}
+        ++ [{["*:", Name, ":*:-*"], lists:append([given(One) || One <- Options]), false}
             || #{name := Name, options := [_ | _] = Options} <- Table].
 
 given(#{long := Long, help := Help} = Option) ->

@@ -133,11 +133,9 @@ tell({make, {runtime, Progress}}) -> whittle_progress:event(Progress);
 tell({make, _}) -> ok;
 tell({run, Index, Count, Key, {left, Seconds}}) ->
     whittle_progress:step(io_lib:format("run ~b of ~b, about ~ts left: ~ts",
-                                        [Index, Count, time(Seconds), cell(Key)]));
-tell({failed, Key, Line}) -> whittle_progress:note([cell(Key), ": ", Line]).
-
-cell(Key) -> lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
-                               || {Name, Level} <- lists:sort(maps:to_list(Key))]).
+                                        [Index, Count, time(Seconds),
+                                         whittle_measure:levels(Key)]));
+tell({failed, Key, Line}) -> whittle_progress:note([whittle_measure:levels(Key), ": ", Line]).
 
 time(Seconds) when Seconds < 120 -> io_lib:format("~b s", [Seconds]);
 time(Seconds) when Seconds < 7200 -> io_lib:format("~b min", [Seconds div 60]);

@@ -30,9 +30,8 @@ options(#{shake := Unit} = Values) ->
 
 %% Internal
 
-features(#{feature := Text}, Options) ->
+features(#{feature := Words}, Options) ->
     Known = [atom_to_list(Name) || {Name, _} <- whittle_shake:features()],
-    Words = string:lexemes(Text, ","),
     case [wrong_feature(Word, Known) || Word <- Words,
                                         not lists:member(tl(Word), Known)
                                             orelse not lists:member(hd(Word), "+-")] of

@@ -387,6 +387,9 @@ completion(Config) ->
              {"build app --target =", "x86_64 board"},
              {"build app --feature +gr", "+graphemes"},
              {"build app --feature -gr", "-graphemes"},
+             {"build app --feature -shell,+gr", "-shell,+graphemes"},
+             {"build app --feature = -shell,+control,-gr", "-shell,+control,-graphemes"},
+             {"build app --target board,x", ""},
              {"build \"\"", ""},                 % file names
              {"build app --t", "--target"},
              {"build app -", "--out -o --target --board --env --otp --vm --format --keep-include"
@@ -414,6 +417,10 @@ completion_zsh(Config) ->
                  {"build app --target x", "build app --target x86_64"},
                  {"build app --feature +gr", "build app --feature +graphemes"},
                  {"build app --feature -gr", "build app --feature -graphemes"},
+                 {"build app --feature -shell,+gr", "build app --feature -shell,+graphemes"},
+                 {"build app --feature=-shell,+gr", "build app --feature=-shell,+graphemes"},
+                 {"build app --native named", "build app --native named_file"},
+                 {"build app --native a,named", "build app --native a,named_file"},
                  {"build app --no-out", "build app --no-outside-links"},
                  {"build named", "build named_file"}, {"build -o named", "build -o named_file"}],
     %% The completion system is active in one run and inactive in the other.

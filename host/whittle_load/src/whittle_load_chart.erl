@@ -151,10 +151,15 @@ lines(Values, X, Y) ->
              legend => whittle_measure_chart:legend(4)},
     (base())#{
       data => #{values => Values},
-      mark => #{type => line, strokeWidth => 1.6},
+      mark => #{type => line, strokeWidth => 1.6, point => has_alone(Values)},
       encoding => #{x => X, y => Y,
                     color => Line#{scale => #{range => whittle_measure_chart:colors()}},
                     strokeDash => Line}}.
+
+%% A line of one point has no length, so the point needs a mark of its own.
+has_alone(Values) ->
+    Points = maps:groups_from_list(fun(#{line := Name}) -> Name end, Values),
+    lists:any(fun(Own) -> length(Own) =:= 1 end, maps:values(Points)).
 
 seconds() ->
     #{field => x, type => quantitative, title => <<"seconds">>, scale => #{nice => false}}.

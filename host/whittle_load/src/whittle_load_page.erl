@@ -117,6 +117,7 @@ footer(Facts) ->
     Machine = maps:get(<<"machine">>, Facts),
     ["<footer><p>", [["Made by <code>", escaped(Command), "</code>"]
                      || #{<<"command">> := Command} <- [Facts], is_binary(Command)],
+     whittle_measure_page:version(Facts),
      [[" on ", escaped(Time)] || #{<<"started">> := Time} <- [Facts], is_binary(Time)],
      [[", against ", escaped(Target)] || #{<<"target">> := Target} <- [Facts], is_binary(Target)],
      ". Raw samples: <a href=\"samples.jsonl\">samples.jsonl</a>, "
@@ -133,11 +134,12 @@ escaped(Text) -> whittle_measure_html:escaped(Text).
 
 style() ->
     ":root { --good: #00734f; --bad: #b34700; --tint: rgba(213, 94, 0, 0.12); }\n"
-    "@media (prefers-color-scheme: dark) { :root { --good: #4fd1a5; --bad: #ff9c59; } }\n"
+    "@media screen and (prefers-color-scheme: dark) {\n"
+    "  :root { --good: #4fd1a5; --bad: #ff9c59; }\n}\n"
     "main { max-width: 68rem; }\n"
-    "h1 { overflow-wrap: anywhere; }\n"
     ".warning { border-left: 0.3rem solid var(--bad); background: var(--tint);\n"
-    "  padding: 0.6rem 0.9rem; border-radius: 0.2rem; }\n"
+    "  padding: 0.6rem 0.9rem; border-radius: 0.2rem;\n"
+    "  print-color-adjust: exact; }\n"
     "dl { display: flex; flex-wrap: wrap; gap: 0.6rem 2rem; margin: 1rem 0; }\n"
     "dt { font-size: 0.8rem; opacity: 0.75; }\n"
     "dd { margin: 0; font-size: 1.5rem; font-variant-numeric: tabular-nums; }\n"
@@ -149,5 +151,4 @@ style() ->
     "  grid-template-columns: repeat(auto-fit, minmax(min(100%, 28rem), 1fr)); }\n"
     ".charts section { min-width: 0; } .charts h2 { margin-bottom: 0; }\n"
     ".charts p { margin: 0; font-size: 0.85rem; opacity: 0.75; }\n"
-    ".charts figure svg { min-width: 22rem; width: 100%; }\n"
-    "footer { overflow-wrap: anywhere; }\n".
+    ".charts figure svg { min-width: 22rem; width: 100%; }\n".

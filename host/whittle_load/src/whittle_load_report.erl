@@ -34,7 +34,7 @@ facts(File, #{target := Target, phases := Phases, thresholds := Thresholds, seed
       thresholds => [text(Text) || #{text := Text} <- Thresholds],
       started => text(calendar:system_time_to_rfc3339(erlang:system_time(second), [{offset, "Z"}])),
       command => text(lists:join($\s, maps:get(command, Options, ["whittle", "load", File]))),
-      machine => whittle_measure_machine:facts()}.
+      whittle => whittle_measure_samples:whittle(), machine => whittle_measure_machine:facts()}.
 
 target(#{transport := Transport, host := Host, port := Port}) ->
     [atom_to_list(Transport), $\s,

@@ -8,7 +8,8 @@
 -module(whittle_measure).
 
 -export([studies/0, names/0, study/2, run/2]).
--export([results/1, report/1, pictures/1, tables/1, interval_head/1, titles/1, noise/1, json/1]).
+-export([results/1, report/1, pictures/1, tables/1, interval_head/1, titles/1, levels/1, noise/1,
+         json/1]).
 -export([compare/3, comparison_tables/1, comparison_notes/1, comparison_json/1]).
 -export([format_error/1, details/1, code/1]).
 
@@ -123,6 +124,10 @@ titles(#{study := Study}) -> whittle_measure_table:titles(Study).
 %% @doc Describes how noisy the machine was, as a part of a sentence.
 -spec noise(report()) -> unicode:chardata().
 noise(#{noise := Noise}) -> whittle_measure_table:noise(Noise).
+
+%% @doc Writes a cell, as `run/2' tells it: `program=hello, build=stock'.
+-spec levels(#{atom() => atom()}) -> unicode:chardata().
+levels(Cell) -> whittle_measure_table:levels(Cell).
 
 %% @doc Compares the cells that two directories have in common, for example before and after a
 %% change. Their blocks are independent, so Welch's test decides. The runs may have different levels

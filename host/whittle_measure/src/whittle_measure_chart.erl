@@ -91,8 +91,10 @@ accounts(Cells) ->
                     order => #{field => order, type => quantitative}}}.
 
 %% @doc Describes a legend of so many columns below the chart, where it also fits a narrow page.
+%% Without a canvas, Vega takes 0.8 of the height for the width of each letter, so a limit that fits
+%% the text would cut it.
 -spec legend(pos_integer()) -> whittle_json:json().
-legend(Columns) -> #{title => null, labelLimit => 300, orient => bottom, columns => Columns}.
+legend(Columns) -> #{title => null, labelLimit => 480, orient => bottom, columns => Columns}.
 
 %% @doc Describes points of two values: megabytes and a ratio of time. `front' is the kind of a
 %% point, which its color and its shape show.

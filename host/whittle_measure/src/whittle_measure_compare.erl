@@ -19,7 +19,8 @@
 %% the program and the level of each factor.
 -type row() :: #{cell := #{binary() => binary()},
                  first := number(), second := number(),
-                 ratio := none | #{median := float(), n := pos_integer(),
+                 %% `n' is the number of values on the side that has fewer
+          ratio := none | #{median := float(), n := pos_integer(),
                                    interval := whittle_measure_statistics:interval()},
                  verdict := none | same | better | worse | unknown | impossible,
                  noisy => true,               % the machine was, in one of the runs
@@ -47,7 +48,8 @@ compare({One, #{study := #{responses := Responses}} = First} = Old, {Other, Seco
             [Before, After] = [without(Differs, Samples)
                                || #{samples := Samples} <- [First, Second]],
             case [#{response => Name, unit => whittle_measure_response:unit(Response),
-                    runs => {One, Other}, notes => notes(Noisy, First, Second),
+                    runs => {One, Other},
+                    notes => notes(Noisy, First, Second) ++ few(Rows),
                     rows => [marked(Noisy, Response, Row) || Row <- Rows]}
                   || #{name := Name} = Response <- Responses,
                      [_ | _] = Rows <- [rows(Response, Before, After)]] of
@@ -84,6 +86,13 @@ notes(Noisy, #{facts := #{<<"machine">> := One}}, #{facts := #{<<"machine">> := 
         ++ [["the machine was noisy in ", lists:join(" and in ", Noisy), ": measure again when it "
              "is quiet"] || Noisy =/= []].
 
+%% The interval of a ratio has the confidence of the run with fewer values.
+few(Rows) ->
+    [io_lib:format("an interval of ~b runs has a confidence of ~ts at least; 95 % needs six runs "
+                   "on each side", [Count, whittle_measure_table:confidence(Count)])
+     || Count <- lists:usort([N || #{ratio := #{n := N, interval := {Low, High}}} <- Rows,
+                                   Low =/= High, N < 6])].
+
 marked([], _, Row) -> Row;
 marked(_, Response, Row) ->
     case whittle_measure_response:is_exact(Response) of
@@ -93,7 +102,10 @@ marked(_, Response, Row) ->
 
 %% @doc Returns the lines below the tables: what limits the verdicts.
 -spec notes([comparison()]) -> [unicode:chardata()].
-notes([#{notes := Notes} | _]) -> Notes.
+notes(Comparisons) ->
+    Notes = [unicode:characters_to_binary(Note) || #{notes := Own} <- Comparisons, Note <- Own],
+    [Note || {Index, Note} <- lists:enumerate(Notes),
+             not lists:member(Note, lists:sublist(Notes, Index - 1))].
 
 rows(#{name := Name} = Response, First, Second) ->
     IsExact = whittle_measure_response:is_exact(Response),
@@ -141,7 +153,7 @@ row(Cell, Before, After, P, Response) ->
 
 ratio(Before, After, P, Better) when Before =/= [], After =/= [] ->
     {Median, Interval} = whittle_measure_statistics:ratio_of_logs(Before, After),
-    #{ratio => #{median => Median, n => length(After), interval => Interval},
+    #{ratio => #{median => Median, n => min(length(Before), length(After)), interval => Interval},
       verdict => verdict(P, Median, Better)};
 ratio(_, _, _, _) -> #{ratio => none, verdict => impossible}.
 
@@ -157,7 +169,7 @@ verdict(_, _, _) -> worse.
 -spec tables([comparison()]) -> [[[unicode:chardata()]]].
 tables(Comparisons) ->
     [[[atom_to_list(Name), One, Other, "ratio", "verdict"]
-      | [[cell(Cell), whittle_measure_table:value(Before, Unit),
+      | [[whittle_measure_table:levels(Cell), whittle_measure_table:value(Before, Unit),
           whittle_measure_table:value(After, Unit),
           case Ratio of none -> "-"; _ -> whittle_measure_table:comparison(Ratio) end,
           verdict(Row)]
@@ -169,9 +181,6 @@ verdict(#{verdict := impossible}) -> "-";
 verdict(#{ratio := Ratio} = Row) ->
     whittle_measure_table:verdict(
       maps:merge(Ratio, maps:with([verdict, detectable, noisy], Row))).
-
-cell(Cell) ->
-    lists:join(", ", [[Name, $=, Level] || {Name, Level} <- lists:sort(maps:to_list(Cell))]).
 
 %% @doc Writes the comparisons as data.
 -spec json([comparison()]) -> whittle_json:json().

@@ -45,14 +45,14 @@ escaped(Text) ->
      end || Char <- unicode:characters_to_list(Text)].
 
 style() ->
-    ":root { color-scheme: light dark; --page: #ffffff; --ink: #1a1a1a; --line: #d0d0d0; }\n"
-    "@media (prefers-color-scheme: dark) {\n"
+    ":root { --page: #ffffff; --ink: #1a1a1a; --line: #d0d0d0; }\n"
+    "@media screen and (prefers-color-scheme: dark) {\n"
     "  :root { --page: #16181b; --ink: #e6e6e6; --line: #44484d; }\n}\n"
     "body { margin: 0; background: var(--page); color: var(--ink);\n"
-    "  font: 1rem/1.5 system-ui, sans-serif; }\n"
+    "  font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }\n"
     "main { max-width: 60rem; margin: 0 auto; padding: 1rem; }\n"
     "h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }\n"
-    "figure { margin: 1rem 0; overflow-x: auto; }\n"
+    "figure { margin: 1rem 0; overflow-x: auto; print-color-adjust: exact; }\n"
     "figure svg { max-width: 100%; min-width: 30rem; height: auto; }\n"
     ".table { overflow-x: auto; }\n"
     "table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }\n"
@@ -60,4 +60,5 @@ style() ->
     "  white-space: nowrap; }\n"
     "th:first-child, td:first-child, th:last-child, td:last-child { text-align: left; }\n"
     "a { color: inherit; } footer { margin-top: 3rem; font-size: 0.85rem; opacity: 0.8; }\n"
-    "@media print { :root { --page: #ffffff; --ink: #000000; } }\n".
+    "@media screen { :root { color-scheme: light dark; } }\n"
+    "@media print { .table, figure { overflow: visible; } th, td { white-space: normal; } }\n".

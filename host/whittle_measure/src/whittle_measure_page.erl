@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_measure_page).
 
--export([html/2, charts/1, chart_names/1]).
+-export([html/2, charts/1, chart_names/1, version/1]).
 
 -import(whittle_measure_html, [escaped/1, table/1]).
 
@@ -37,10 +37,11 @@ html(#{study := #{title := Title, question := Question}} = Report, Drawings) ->
 %% The charts of `whittle tune' are in its study.
 front(#{study := Study}) -> maps:get(front, Study, []).
 
-front(#{title := Title, text := Text}, Drawings) ->
+front(#{title := Title, text := Text} = Front, Drawings) ->
     {Own, Rest} = lists:split(min(1, length(Drawings)), Drawings),
     {["<section>\n<h2>", escaped(Title), "</h2>\n<p>", escaped(Text), "</p>\n",
-      [whittle_measure_html:figure(Svg) || Svg <- Own], "</section>\n"], Rest}.
+      [whittle_measure_html:figure(Svg) || Svg <- Own],
+      [table(Table) || #{table := Table} <- [Front]], "</section>\n"], Rest}.
 
 %% One section for each response, with the programs one after another.
 sections(#{study := Study, results := Results, samples := Samples}) ->
@@ -143,7 +144,7 @@ titles(#{study := Study}) ->
 
 summary(#{samples := Samples} = Report) ->
     Builds = length(whittle_measure_samples:builds(Samples)),
-    [["<p>", integer_to_list(Builds), " builds were measured, once each: what depends on nothing "
+    [["<p>The study measured ", counted(Builds, "build"), ", once each: what depends on nothing "
       "but the build is exact.</p>\n"] || Builds > 0]
         ++ [runs(length(Samples) - Builds, Report) || length(Samples) > Builds].
 
@@ -151,8 +152,8 @@ summary(#{samples := Samples} = Report) ->
 runs(Count, #{study := #{seed := Seed}, samples := Samples,
               noise := #{verdict := Verdict} = Noise}) ->
     Blocks = lists:usort([Block || #{<<"block">> := Block} <- Samples, is_integer(Block)]),
-    ["<p>", integer_to_list(Count), " runs in ", integer_to_list(length(Blocks)),
-     " blocks, in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
+    ["<p>", counted(Count, "run"), " in ", counted(length(Blocks), "block"),
+     ", in random order (seed ", integer_to_list(Seed), "). Each value that is not exact "
      "is a median with its bootstrap interval; the head of its column has the confidence. "
      "Its ratio compares with the baseline in the same block. ",
      case Verdict of
@@ -161,6 +162,9 @@ runs(Count, #{study := #{seed := Seed}, samples := Samples,
      end,
      whittle_measure_table:noise(Noise), ".</p>\n"].
 
+counted(1, Noun) -> ["1 ", Noun];
+counted(Count, Noun) -> [integer_to_list(Count), $\s, Noun, $s].
+
 footer(#{study := #{name := Name}, facts := Facts} = Report) ->
     Command = case {Facts, front(Report)} of
                   {#{<<"command">> := Text}, _} when is_binary(Text) -> Text;
@@ -168,8 +172,14 @@ footer(#{study := #{name := Name}, facts := Facts} = Report) ->
                   {_, []} -> ["whittle measure ", Name]
               end,
     Machine = maps:get(<<"machine">>, Facts),
-    ["<footer><p>Made by <code>", escaped(Command), "</code>. Raw samples: "
+    ["<footer><p>Made by <code>", escaped(Command), "</code>", version(Facts), ". Raw samples: "
      "<a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
      escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
      " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",
      escaped(maps:get(<<"kernel">>, Machine)), ".</p></footer>\n"].
+
+%% @doc Names the Whittle that made a run, for the footer of a page. A run of an earlier Whittle
+%% does not have it.
+-spec version(#{binary() => term()}) -> unicode:chardata().
+version(#{<<"whittle">> := Vsn}) when is_binary(Vsn) -> [" with Whittle ", escaped(Vsn)];
+version(_) -> "".

@@ -125,7 +125,7 @@ prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
     end.
 
 log(Study, Prepared, #{dir := Dir} = Options) ->
-    Facts = whittle_measure_samples:with_command(Options, facts(Study, Prepared)),
+    Facts = whittle_measure_samples:with_maker(Options, facts(Study, Prepared)),
     case maps:get(resume, Options, false) of
         false ->
             case whittle_measure_samples:create(Dir, Facts) of
@@ -143,7 +143,6 @@ facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
     #{study => unicode:characters_to_binary(Name), title => unicode:characters_to_binary(Title),
       term => unicode:characters_to_binary(io_lib:format("~tp.~n", [Study])),
       seed => Seed, machine => whittle_measure_machine:facts(),
-      otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
       inputs => whittle_measure_inputs:digests(Study, Prepared)}.
 
 %% Measures what no sample has yet: first the builds, then the runs.

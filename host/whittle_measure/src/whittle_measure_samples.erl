@@ -6,7 +6,7 @@
 -module(whittle_measure_samples).
 
 -export([unused/1, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
-         with_command/2, named/2]).
+         with_maker/2, whittle/0, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -198,11 +198,21 @@ cut(File, Size) ->
     ok = file:truncate(Fd),
     file:close(Fd).
 
-%% @doc Adds the command of a user to the facts, if there is one.
--spec with_command(#{command => unicode:chardata(), atom() => term()}, map()) -> map().
-with_command(#{command := Text}, Facts) ->
-    Facts#{command => unicode:characters_to_binary(Text)};
-with_command(_, Facts) -> Facts.
+%% @doc Adds what has made a run to the facts: the versions of Whittle and of its OTP, and the
+%% command of a user, if there is one.
+-spec with_maker(#{command => unicode:chardata(), atom() => term()}, map()) -> map().
+with_maker(Options, Facts) ->
+    maps:merge(Facts#{whittle => whittle(),
+                      otp_of_the_command => list_to_binary(erlang:system_info(otp_release))},
+               maps:map(fun(command, Text) -> unicode:characters_to_binary(Text) end,
+                        maps:with([command], Options))).
+
+%% @doc Returns the version of Whittle, which all of its applications have.
+-spec whittle() -> binary().
+whittle() ->
+    _ = application:load(whittle_measure),
+    {ok, Vsn} = application:get_key(whittle_measure, vsn),
+    list_to_binary(Vsn).
 
 %% @doc Adds the name of a file to the error of a write.
 -spec named(file:filename(), ok | {error, file:posix() | badarg}) -> ok | {error, error()}.

@@ -127,7 +127,10 @@ is_reference(Reference) ->
 
 is_front(Front) ->
     has(Front, [{title, required, fun is_text/1}, {text, required, fun is_text/1},
-                {chart, required, fun is_json/1}]).
+                {chart, required, fun is_json/1}, {table, optional, list_of(fun is_row/1)}])
+        andalso maps:get(table, Front, none) =/= [].
+
+is_row(Row) -> is_list_of(fun(Cell) -> is_integer(Cell) orelse is_text(Cell) end, Row).
 
 %% The level of each factor in the baseline is one of its levels.
 consistent(#{factors := Factors, baseline := Baseline} = Study) ->

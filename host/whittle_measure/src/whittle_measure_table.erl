@@ -3,7 +3,7 @@
 -module(whittle_measure_table).
 
 -export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2, interval/2]).
--export([comparison/1, verdict/1, levels/1, varied/1, unit/1]).
+-export([confidence/1, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -39,7 +39,9 @@ interval_head(Counts) ->
         Above -> [confidence(lists:min(Above)), " interval"]
     end.
 
-%% 93.75 % becomes 93 %: the number promises no more than there is.
+%% @doc Writes the confidence of an interval of so many values. 93.75 % becomes 93 %: the number
+%% promises no more than there is.
+-spec confidence(pos_integer()) -> unicode:chardata().
 confidence(Count) ->
     [integer_to_list(trunc(100 * whittle_measure_statistics:confidence(Count))), " %"].
 
@@ -132,12 +134,16 @@ row(#{levels := Levels} = Row, _, Width) ->
 failures(#{failed := 0}) -> "";
 failures(#{failed := Failed, n := N}) -> io_lib:format(" (~b of ~b failed)", [Failed, Failed + N]).
 
-%% @doc Writes levels: `shake=functions, flavor=size'.
--spec levels(#{atom() => atom()}) -> unicode:chardata().
+%% @doc Writes levels: `shake=functions, flavor=size'. Names are atoms, or texts as in a sample.
+-spec levels(#{atom() => atom()} | #{binary() => binary()}) -> unicode:chardata().
 levels(Levels) when map_size(Levels) =:= 0 -> "all";
 levels(Levels) ->
-    lists:join(", ", [[atom_to_list(Name), $=, atom_to_list(Level)]
-                      || {Name, Level} <- lists:sort(maps:to_list(Levels))]).
+    lists:join(", ", [level(Level) || Level <- lists:sort(maps:to_list(Levels))]).
+
+level({Name, Level}) -> [text(Name), $=, text(Level)].
+
+text(Name) when is_atom(Name) -> atom_to_list(Name);
+text(Name) -> Name.
 
 %% @doc Shortens the levels of rows, for tables and charts. It removes those that all rows have in
 %% common, as a study with `--only' has them. Of a factor that varies alone it removes the level of
@@ -170,8 +176,7 @@ is_alone(Name, Levels, Base) ->
 short(Levels, []) -> Levels;
 short(_, Kept) -> maps:from_list(Kept).
 
-effect(Of) -> ["effect of ", lists:join(" with ", [[atom_to_list(Name), $=, atom_to_list(Level)]
-                                                   || {Name, Level} <- Of])].
+effect(Of) -> ["effect of ", lists:join(" with ", [level(Each) || Each <- Of])].
 
 %% @doc Writes the name of a unit.
 -spec unit(whittle_measure_response:unit()) -> string().

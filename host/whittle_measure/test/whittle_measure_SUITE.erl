@@ -394,6 +394,8 @@ compared(Config) ->
     {ok, Compared} = whittle_measure:compare(One, Other, []),
     [[Head | Rows]] = whittle_measure:comparison_tables(Compared),
     ?assertMatch(["number", One, Other, "ratio", "verdict"], Head),
+    %% Six runs on each side have the full confidence.
+    ?assertEqual([], confidences(Compared)),
     ?assertEqual([{"program=p, size=large", "3.000", "worse"},
                   {"program=p, size=medium", "3.000", "worse"},
                   {"program=p, size=small", "3.000", "worse"}],
@@ -413,7 +415,17 @@ compared(Config) ->
     [[_ | Same]] = whittle_measure:comparison_tables(Itself),
     [?assertMatch({match, _},
                   re:run(chars(Verdict), "^no difference; this run could have detected"))
-     || [_, _, _, _, Verdict] <- Same].
+     || [_, _, _, _, Verdict] <- Same],
+    %% Each run has another number, so that the ratio has an interval.
+    {ok, Few} = measure(#{blocks => 3, programs => [program("echo $$")]}, "few", Config),
+    {ok, Uncertain} = whittle_measure:compare(Few, Other, []),
+    ?assertEqual(["an interval of 3 runs has a confidence of 75 % at least; 95 % needs six runs on "
+                  "each side"], confidences(Uncertain)).
+
+%% The machine may be noisy too.
+confidences(Compared) ->
+    [chars(Note) || Note <- whittle_measure:comparison_notes(Compared),
+                    re:run(Note, "confidence") =/= nomatch].
 
 %% Two runs with other levels of a factor, as two releases are. The lines below the tables say that
 %% a run was noisy, or of another machine.
@@ -464,7 +476,7 @@ page(Config) ->
     {ok, #{page := Own}} = whittle_measure:report(With),
     {ok, Shown} = file:read_file(Own),
     ?assertMatch({_, _}, binary:match(Shown, <<"<code>whittle measure 'a&lt;b.study' --blocks 3"
-                                               "</code>">>)),
+                                               "</code> with Whittle 0.">>)),
     %% A new page replaces a link, and leaves alone the file to which it points.
     Other = filename:join(Dir, "other"),
     ok = file:rename(Page, Other),

@@ -112,7 +112,7 @@ proxy(Address) ->
     ok = httpc:set_options([{Option, {{Host, maps:get(port, Parsed, 1080)}, Not}}
                             || {Option, #{host := Host} = Parsed} <- Set], ?MODULE),
     %% Each proxy gets only its own password.
-    Used = case uri_string:parse(Address) of
+    Used = case uri_string:normalize(Address, [return_map]) of
                #{scheme := "https"} -> https_proxy;
                #{} -> proxy
            end,

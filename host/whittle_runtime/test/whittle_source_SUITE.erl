@@ -180,7 +180,8 @@ proxies(Config) ->
     File = filename:join(dir(Config), "fetched"),
     {Proxy, Log} = start_proxy(),
     [begin
-         {Address, Sum, Stop} = serve(Config, Server),
+         {Served, Sum, Stop} = serve(Config, Server),
+         Address = As(Served),
          Get = fun(Environment) ->
                        [os:putenv(Name, Value) || {Name, Value} <- Environment],
                        _ = file:delete(File),
@@ -206,7 +207,13 @@ proxies(Config) ->
      end || {Variable, Method, Server, Trusted} <-
                 [{"http_proxy", "GET http://localhost:", [], []},
                  {"https_proxy", "CONNECT localhost:", maps:get(server, Tls),
-                  maps:get(trusted, Tls)}]].
+                  maps:get(trusted, Tls)}],
+            %% A scheme may have capitals.
+            As <- [fun(Served) -> Served end,
+                   fun(Served) ->
+                           [Scheme, Rest] = string:split(Served, "://"),
+                           string:uppercase(Scheme) ++ "://" ++ Rest
+                   end]].
 
 %% Starts a proxy that serves one connection after the other and reports the requests.
 start_proxy() ->

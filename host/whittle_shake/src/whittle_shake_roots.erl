@@ -127,10 +127,21 @@ of_file(_, _, _) -> [].
 %% Reads the terms beside the values from the environment, which are inserted as text. If the rest
 %% is no term, only its atoms count.
 template(Bytes) ->
-    Text = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
+    Text = iolist_to_binary(with_values(Bytes)),
     case whittle_term:parse(Text) of
         {ok, Terms} -> Terms;
         {error, _} -> [Atom || {atom, _, Atom} <- whittle_term:tokens(Text)]
+    end.
+
+%% Replaces each `${NAME}' with a number.
+with_values(Bytes) ->
+    case binary:split(Bytes, <<"${">>) of
+        [Before, After] ->
+            case binary:split(After, <<"}">>) of
+                [_, Rest] -> [Before, $0 | with_values(Rest)];
+                [_] -> [Bytes]
+            end;
+        [_] -> [Bytes]
     end.
 
 terms(Bytes) ->

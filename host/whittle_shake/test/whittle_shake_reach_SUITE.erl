@@ -223,6 +223,9 @@ settings(_) ->
                  {<<"sys.config.src">>,
                   <<"[{a, [{handler, b}, {port, ${PORT}}, {name, \"${NAME}\"}]}].">>,
                   [a, b, handler, name, port]},
+                 %% No brace closes these, and each would read the rest of the text.
+                 {<<"sys.config.src">>,
+                  iolist_to_binary(["[{a, b}]. %", lists:duplicate(1_000_000, "${")]), [a, b]},
                  {<<"notes.src">>, <<"[a].">>, []}]].
 
 feature_off(_) ->

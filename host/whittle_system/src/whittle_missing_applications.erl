@@ -1,6 +1,7 @@
 %% @hidden Finds the applications that a system calls and lacks, and says how to add them.
 %%
-%% Two kinds of callers count. A call in a module of the input counts in any case. A module of OTP
+%% Two kinds of callers count. A call in a module of the input counts in any case, also one like
+%% `spawn_link(ssh, start, [])' with the names in the code. A module of OTP
 %% counts if the input reaches it: the input names it, or names a module that calls it, in any
 %% number of steps. OTP's own applications call some others that their `.app' files name only in
 %% `runtime_dependencies'. For example, `httpc' calls `public_key' in its first request.
@@ -11,7 +12,8 @@
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
 %% The application of a call, and the caller's application, the caller's module and the callee.
--type call() :: {whittle_system:app_name(), {whittle_system:app_name(), module(), mfa()}}.
+-type call() :: {whittle_system:app_name(),
+                 {whittle_system:app_name(), module(), whittle_named_calls:call()}}.
 
 %% @doc Writes one line for each called application that is not packed. `Used' holds the packed
 %% applications. `Apps' also holds the rest of the input. The error `bad_beam' names a module of the
@@ -45,7 +47,7 @@ notes(Used, Apps, Otp, Libs) ->
            end,
     case led_to(Read, Otps) of
         {ok, Led} ->
-            ByInput = calls(Read, Absent, Home),
+            ByInput = calls(Read, Absent, Home) ++ named_calls(Read, Absent, Home),
             ByOtp = [Call || {App, {By, _, _}} = Call <- calls(Led, Absent, Home),
                              not whittle_otp:does_without(By, App),
                              not lists:keymember(App, 1, ByInput)],
@@ -67,6 +69,20 @@ modules(Apps) ->
 calls(Read, Absent, Home) ->
     [{App, {Name, Module, Mfa}}
      || {Name, Module, Beam} <- Read, {Callee, _, _} = Mfa <- whittle_beam:imports(Beam),
+        Absent(Callee), {ok, App} <- [Home(Callee)]].
+
+%% Only a module with the name of an absent module among its atoms is disassembled: it takes time. A
+%% module that cannot be disassembled has other errors.
+-spec named_calls([{whittle_system:app_name(), module(), whittle_beam:beam()}],
+                  fun((module()) -> boolean()),
+                  fun((module()) -> {ok, whittle_system:app_name()} | none)) -> [call()].
+named_calls(Read, Absent, Home) ->
+    [{App, {Name, Module, Call}}
+     || {Name, Module, Beam} <- Read,
+        lists:any(fun(Atom) -> Absent(Atom) andalso Home(Atom) =/= none end,
+                  whittle_beam:atoms(Beam)),
+        {ok, Code} <- [whittle_beam:disassemble(Beam)],
+        {Callee, _, _} = Call <- whittle_named_calls:calls(Code),
         Absent(Callee), {ok, App} <- [Home(Callee)]].
 
 grouped(Calls) ->
@@ -164,6 +180,8 @@ others(0) -> "";
 others(1) -> ", and one other module";
 others(Count) -> io_lib:format(", and ~b other modules", [Count]).
 
+function({M, any, _}) -> io_lib:format("~ts", [M]);
+function({M, F, any}) -> io_lib:format("~ts:~ts", [M, F]);
 function({M, F, A}) -> io_lib:format("~ts:~ts/~b", [M, F, A]).
 
 names(Names) -> lists:join(", ", [atom_to_list(Name) || Name <- lists:usort(Names)]).

@@ -193,7 +193,7 @@ native(Kind, Name, Options, File) ->
      || Below <- Include, not filelib:is_dir(filename:join(Dir, Below))],
     Included = [filename:join(Below, Path)
                 || Below <- lists:usort(Include ++ [filename:dirname(S) || S <- Sources]),
-                   Path <- filelib:wildcard("**/" ?INCLUDED, filename:join(Dir, Below)),
+                   Path <- whittle_file:matches("**/" ?INCLUDED, filename:join(Dir, Below)),
                    filelib:is_regular(filename:join([Dir, Below, Path]))],
     #{kind => Kind, name => Name,
       module => proplists:get_value(module, Options, list_to_atom(Name)),

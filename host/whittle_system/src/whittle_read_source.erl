@@ -13,7 +13,24 @@
 %% behind a link out of the input.
 -spec application(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
+application(Dir, Otp, How) ->
+    caught(fun() -> read_application(Dir, Otp, How) end).
+
+%% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
+-spec project(file:filename(), whittle_read:how()) ->
+          {ok, whittle_read:found()} | {error, whittle_system:error()}.
+project(Dir, How) ->
+    caught(fun() -> read_project(Dir, How) end).
+
+%% Internal
+
+caught(Read) ->
+    try Read()
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
+    end.
+
+read_application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
     Context = #{kind => input, root => whittle_links:root(Dir, Dir), outside_links => Links},
     case is_compiled(Dir, Context) of
         true -> one(whittle_read_app:read(Dir, Context));
@@ -26,10 +43,7 @@ application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
                    end]))
     end.
 
-%% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
--spec project(file:filename(), whittle_read:how()) ->
-          {ok, whittle_read:found()} | {error, whittle_system:error()}.
-project(Dir, #{outside_links := Links, libs := Libs}) ->
+read_project(Dir, #{outside_links := Links, libs := Libs}) ->
     Context = #{kind => input, root => Dir, outside_links => Links},
     Read = fun(Lib) ->
                    Own = own_apps(Dir),
@@ -42,8 +56,6 @@ project(Dir, #{outside_links := Links, libs := Libs}) ->
       [fun(_) -> whittle_work:steps([fun(_) -> refuse_links(Own, Context) end
                                      || Own <- own_directories(Dir)]) end,
        fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context}, Read) end]).
-
-%% Internal
 
 %% Refuses links before a compiler or the check of the sources follows them.
 refuse_links(Dir, Context) ->
@@ -163,9 +175,13 @@ sources(Dir, Context) ->
 %% refuses.
 paths(Tops, Dir, Context) ->
     [case Path of
-         <<>> -> list_to_binary(Top);
+         <<>> ->
+             _ = [throw({?MODULE, {unreadable, {filename:join(Dir, Top), too_many_paths}}})
+                  || {error, too_many_paths} <- [Read()]],
+             list_to_binary(Top);
          _ -> <<(list_to_binary(Top))/binary, $/, Path/binary>>
-     end || Top <- Tops, {Path, _, _} <- whittle_read_app:tree(filename:join(Dir, Top), Context)].
+     end || Top <- Tops,
+            {Path, _, Read} <- whittle_read_app:tree(filename:join(Dir, Top), Context)].
 
 place(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 

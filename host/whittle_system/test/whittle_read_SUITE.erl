@@ -12,7 +12,8 @@
          rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
-         included_applications/1, called_applications/1, called_by_otp/1, library_directories/1,
+         included_applications/1, called_applications/1, calls_by_name/1, called_by_otp/1,
+         library_directories/1,
          application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
@@ -24,7 +25,8 @@ all() ->
      odd_settings, mix_release, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
-     called_applications, called_by_otp, library_directories, application_start_order].
+     called_applications, calls_by_name, called_by_otp, library_directories,
+     application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -487,6 +489,48 @@ called_applications(Config) ->
                  names(Small)),
     ?assertEqual([kernel, stdlib, top], started(Small)),
     ?assertEqual(nomatch, binary:match(notes(Small), <<"adds it">>)).
+
+%% The code has the names of such a call, but no import.
+calls_by_name(Config) ->
+    Dir = in("spawner", Config),
+    Said = fun(Call) ->
+                   _ = file:del_dir_r(Dir),
+                   made:app(Dir, spawner, [{applications, [kernel, stdlib]}],
+                            [{spawner, "-module(spawner). -export([f/2]).\n"
+                              "f(Node, X) -> _ = Node, _ = X, " ++ Call ++ "."}]),
+                   case re:run(notes(read(Dir)),
+                               "^spawner calls ssh, which .* \\(spawner calls (.*)\\): "
+                               "`--app ssh' adds it$", [multiline, {capture, [1], list}]) of
+                       {match, [Callee]} -> Callee;
+                       nomatch -> none
+                   end
+           end,
+    [?assertEqual({Call, Callee}, {Call, Said(Call)})
+     || {Call, Callee} <-
+            [{"spawn(ssh, start, [])", "ssh:start/0"},
+             {"spawn(Node, ssh, start, [X])", "ssh:start/1"},
+             {"spawn_link(ssh, start, [temporary])", "ssh:start/1"},
+             {"spawn_link(Node, ssh, start, X)", "ssh:start"},
+             {"spawn_monitor(ssh, start, [])", "ssh:start/0"},
+             {"spawn_opt(ssh, start, [X, 1], [link])", "ssh:start/2"},
+             {"apply(ssh, start, [])", "ssh:start/0"},
+             {"apply(ssh, start, X)", "ssh:start"},
+             {"apply(ssh, X, [1])", "ssh"},
+             {"ssh:X()", "ssh"},
+             {"M = ssh, X = M:connect(1, 2)", "ssh:connect/2"},
+             {"proc_lib:spawn_link(ssh, start, [])", "ssh:start/0"},
+             {"proc_lib:start_link(ssh, start, [], 5000)", "ssh:start/0"},
+             {"timer:apply_after(1, ssh, start, [])", "ssh:start/0"},
+             {"timer:tc(ssh, start, [])", "ssh:start/0"},
+             {"rpc:call(Node, ssh, start, [])", "ssh:start/0"},
+             {"rpc:cast(Node, ssh, start, [X])", "ssh:start/1"},
+             {"erpc:call(Node, ssh, start, [], 100)", "ssh:start/0"},
+             {"erpc:multicall([Node], ssh, start, [])", "ssh:start/0"},
+             %% The name of a module is also a word.
+             {"lists:member(ssh, X)", none},
+             {"spawn(X, ssh, [])", none},
+             {"spawn(lists, sort, [[ssh]])", none},
+             {"register(ssh, X)", none}]].
 
 %% inets names ssl only in `runtime_dependencies'. The build notes this. The program works after
 %% the user follows the note.

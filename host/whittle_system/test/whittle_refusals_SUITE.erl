@@ -12,7 +12,7 @@
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          absent_start_module/1, damaged_code/1, damaged_literal/1,
-         not_fetched/1, packed_release/1, link_loop/1,
+         not_fetched/1, packed_release/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
@@ -30,7 +30,8 @@ all() ->
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, damaged_literal,
      not_fetched,
-     packed_release, link_loop, unsupported, left_out, no_otp, otp_natives, damaged_escript,
+     packed_release, link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
+     damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_texts, large_files,
      large_escripts, heads_of_escripts,
@@ -586,6 +587,23 @@ link_loop(Config) ->
     ok = file:make_symlink("../loop", in("elsewhere/back", Config)),
     refused(Dir, behind_link, "loop/priv is a symbolic link out of the input, to ../elsewhere, and "
             ".*back/priv.* behind it is a link in a loop: replace the link with").
+
+%% The links of a net have no circle, but the number of paths doubles at each level.
+link_net(Config) ->
+    [begin
+         Dir = made:app(in(Top, Config), net, [], [{net, "-module(net)."}]),
+         net(filename:join(Dir, Top), 40),
+         refused(Dir, unreadable, "more than 100,000 paths lead to files below .*" ++ Top ++
+                 ", and Whittle reads no more: remove")
+     end || Top <- ["priv", "src"]].
+
+net(Dir, Levels) ->
+    [begin
+         Level = filename:join(Dir, "d" ++ integer_to_list(N)),
+         ok = filelib:ensure_path(Level),
+         [ok = file:make_symlink("../d" ++ integer_to_list(N + 1), filename:join(Level, Name))
+          || N < Levels, Name <- ["a", "b"]]
+     end || N <- lists:seq(0, Levels)].
 
 %% A file that cannot be packed gives an error instead of being left out silently.
 other_files(Config) ->

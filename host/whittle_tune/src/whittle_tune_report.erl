@@ -78,7 +78,11 @@ front(#{results := Results, validation := Validation, candidates := Candidates, 
                          end}
               || Name <- Names,
                  #{peak := Peak, slowdown := Slowdown} <- [whittle_tune_race:summary(Name, All)]],
-    #{title => "Memory against time",
+    Table = [["candidate", "peak RSS, MB", "time or CPU time, ratio", "kind"]
+             | [[Name, io_lib:format("~.2f", [Peak]), io_lib:format("~.3f", [Slowdown]), Kind]
+                || #{name := Name, peak := Peak, slowdown := Slowdown, front := Kind}
+                       <- lists:sort(fun(#{peak := A}, #{peak := B}) -> A =< B end, Points)]],
+    #{title => "Memory against time", table => Table,
       text => "Each point is the median of one candidate. Left is less memory, down is faster.",
       chart => whittle_measure_chart:points(Points)}.
 

@@ -101,7 +101,7 @@ run(Path, Subject, #{run := RunOptions, seconds := Seconds} = Options) ->
                          About,
                          Options#{candidates => names(first_candidates(Account, Settings))}),
                case whittle_measure_samples:create(
-                      Dir, whittle_measure_samples:with_command(Options, Facts)) of
+                      Dir, whittle_measure_samples:with_maker(Options, Facts)) of
                    {ok, Log} ->
                        State = #{dir => Dir, about => About, subject => Subject,
                                  settings => Settings, log => Log,

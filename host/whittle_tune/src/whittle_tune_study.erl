@@ -21,7 +21,6 @@ facts(#{path := Path, seed := Seed} = About,
       #{seconds := Seconds, ram := Ram, slowdown := Slowdown, candidates := Names}) ->
     #{study => <<"tune">>, title => binary(title(Path)), term => term(Names, [], About),
       seed => Seed, machine => whittle_measure_machine:facts(),
-      otp_of_the_command => list_to_binary(erlang:system_info(otp_release)),
       inputs => #{program => binary(Path), seconds => Seconds, slowdown => Slowdown,
                   ram => case Ram of none -> null; _ -> Ram end}}.
 

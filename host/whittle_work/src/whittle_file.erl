@@ -21,13 +21,14 @@
 
 %% @doc Finds the files below a directory that match a pattern of `filelib:wildcard/2', sorted. In
 %% the name of the directory, `[' and `{' have no meaning of their own. A wrong pattern finds none.
+%% The pattern `**' enters each directory only once, even if several links lead to it.
 -spec found(string(), file:filename()) -> [file:filename()].
 found(Pattern, Dir) -> [filename:join(Dir, Path) || Path <- matches(Pattern, Dir)].
 
 %% @doc Finds files as {@link found/2} does, and returns their paths below the directory.
 -spec matches(string(), file:filename()) -> [file:filename()].
 matches(Pattern, Dir) ->
-    try filelib:wildcard(Pattern, Dir)
+    try matched(filename:split(Pattern), [], Dir)
     catch error:{badpattern, _} -> []
     end.
 
@@ -95,6 +96,30 @@ format_error(enomem) -> "does not fit into the memory of this machine";
 format_error(Reason) -> ["cannot be read (", file:format_error(Reason), $)].
 
 %% Internal
+
+%% Finds the files of a pattern by its parts. filelib would walk along every path for `**'.
+matched(["**"], Before, Dir) ->
+    matched(["**", "*"], Before, Dir);
+matched(["**" | After], Before, Dir) ->
+    Tops = case [Part || Part <- lists:reverse(Before), Part =/= "."] of
+               [] -> [""];
+               Parts -> wildcard(Parts, Dir)
+           end,
+    lists:usort([case lists:nthtail(length(filename:split(Dir)), filename:split(Below)) of
+                     [] -> Path;
+                     Names -> filename:join(Names ++ [Path])
+                 end || Top <- Tops, Below <- whittle_walk:directories(below(Dir, Top)),
+                        Path <- matched(After, [], Below)]);
+matched([Part | After], Before, Dir) ->
+    matched(After, [Part | Before], Dir);
+matched([], Before, Dir) ->
+    wildcard(lists:reverse(Before), Dir).
+
+wildcard([], _) -> [];
+wildcard(Parts, Dir) -> filelib:wildcard(filename:join(Parts), Dir).
+
+below(Dir, "") -> Dir;
+below(Dir, Path) -> filename:join(Dir, Path).
 
 %% Returns the size that a file claims.
 sound(File) ->

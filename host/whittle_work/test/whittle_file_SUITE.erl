@@ -4,9 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sizes/1, kinds/1, written/1, of_the_kernel/1, same/1, errors/1]).
+-export([sizes/1, kinds/1, written/1, of_the_kernel/1, same/1, errors/1, patterns/1,
+         link_net/1]).
 
-all() -> [sizes, kinds, written, of_the_kernel, same, errors].
+all() -> [sizes, kinds, written, of_the_kernel, same, errors, patterns, link_net].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -75,6 +76,35 @@ same(Config) ->
                  [whittle_file:is_same(One, Path)
                   || Path <- [One, Link, Hard, Other, in("", Config), in("nowhere", Config)]]),
     ?assertNot(whittle_file:is_same(in("", Config), in("", Config))).
+
+%% A search finds the same files as filelib. In a name of a directory, no character is special.
+patterns(Config) ->
+    Dir = in("[{x", Config),
+    [made:file(filename:join(Dir, Path), "x")
+     || Path <- ["src/a.erl", "src/b/c.erl", "src/b/d/e.erl", "src/b/d/f.hrl", "g.erl",
+                 "src/.h.erl"]],
+    [?assertEqual({Pattern, lists:usort(filelib:wildcard(Pattern, Dir))},
+                  {Pattern, whittle_file:matches(Pattern, Dir)})
+     || Pattern <- ["**/*.erl", "src/**/*.erl", "src/**/*.{erl,hrl}", "**", "src/**", "*",
+                    "src/*.erl",
+                    "**/d/**/*.erl", "{src,none}/**/*.erl", "./**/*.erl", "none/**/*.erl",
+                    "g.erl"]],
+    ?assertEqual([], whittle_file:matches("{a", Dir)),
+    ?assertEqual([filename:join(Dir, "src/b/d/f.hrl")], whittle_file:found("**/*.hrl", Dir)).
+
+%% A search enters each directory once, and prefers its own path to a link.
+link_net(Config) ->
+    [begin
+         Level = in("net/d" ++ integer_to_list(N), Config),
+         made:file(filename:join(Level, "x.erl"), ""),
+         [ok = file:make_symlink("../d" ++ integer_to_list(N + 1), filename:join(Level, Name))
+          || N < 9, Name <- ["a", "b"]]
+     end || N <- lists:seq(0, 9)],
+    [ok = file:make_symlink(".", in("net/" ++ Name, Config)) || Name <- ["a1", "a2"]],
+    made:file(in("behind/y.erl", Config), ""),
+    [ok = file:make_symlink("../behind", in("net/" ++ Name, Config)) || Name <- ["b1", "b2"]],
+    ?assertEqual(["b1/y.erl" | ["d" ++ [$0 + N] ++ "/x.erl" || N <- lists:seq(0, 9)]],
+                 whittle_file:matches("**/*.erl", in("net", Config))).
 
 %% Each error is the rest of a sentence on one line, and no two are equal.
 errors(_) ->
