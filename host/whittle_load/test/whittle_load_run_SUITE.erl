@@ -8,8 +8,8 @@
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
-         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1, slow_server_counts/1,
-         slow_server_in_paced_loop/1]).
+         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1,
+         slow_server_counts/1, slow_server_in_paced_loop/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
 
