@@ -18,11 +18,11 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses, connects_again,
-     resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
-     seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
-     slow_coordinator, last_samples, no_tls, unread, unread_signal, unread_crash,
-     slow_server_counts, slow_server_in_paced_loop].
+    [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
+     connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
+     slow_agent, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
+     other_version, hostile_agent, slow_coordinator, last_samples, no_tls, unread,
+     unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
