@@ -27,6 +27,7 @@
          {"bench/counters/scrape.escript", whittle_counters_registry},
          {"bench/counters/updates.escript", whittle_counters_registry},
          {"bench/gpio/calls.escript", whittle_gpio_nif},
+         {"bench/load/million.escript", whittle_load_cgroup},
          {"bench/load/million.escript", whittle_load_memory},
          {"bench/load/million.escript", whittle_load_result},
          {"bench/pack_blocks", whittle_elf},

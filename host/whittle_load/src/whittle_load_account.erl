@@ -57,9 +57,6 @@
 -define(STEPS, 9).
 %% A handshake of TLS takes about a millisecond of each end, and keys may be large.
 -define(TLS_PART, 3).
-%% Each end has one scheduler, as if there were so many programs: more schedulers have more free
-%% places in their memory.
--define(BESIDE, 1000).
 %% Own descriptors of a program, and some for its start
 -define(OWN_FILES, 64).
 -define(PATIENCE_MS, 180_000).
@@ -147,7 +144,7 @@ each([{N, #{security := Security} = Kind} | Kinds], Of, Most, Dir, Tell, Program
                                  tls -> max(?STEPS + 1, Most div ?TLS_PART)
                              end,
                case points(Kind, Connections,
-                           whittle_load_build:command(Program, Connections + ?OWN_FILES, ?BESIDE),
+                           whittle_load_build:command(Program, Connections + ?OWN_FILES),
                            fun(Held) -> Tell({measuring, Kind, N, Of, Held}) end) of
                    {ok, Points} ->
                        each(Kinds, Of, Most, Dir, Tell, Built,

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_build).
 
--export([with_agent/5, command/3, processes/1, open/1, format_error/1]).
+-export([with_agent/5, command/2, processes/1, open/1, format_error/1]).
 
 -export_type([command/0, error/0]).
 
@@ -17,23 +17,23 @@
 %% @doc Builds an agent for each kind of machine, calls a function with the commands that start
 %% agents, and removes the files. Without hosts, the agents run on this machine.
 -spec with_agent(whittle_load_scenario:scenario(),
-                 #{files := pos_integer(), agents := pos_integer(), _ => _}, Hosts :: [string()],
+                 #{files := pos_integer(), _ => _}, Hosts :: [string()],
                  fun((whittle_make:event()) -> term()),
                  fun(([command(), ...]) -> Result)) ->
           Result | {error, error() | whittle_load_hosts:error()}.
-with_agent(Scenario, #{files := Files, agents := Agents}, Hosts, Tell, Fun) ->
+with_agent(Scenario, #{files := Files}, Hosts, Tell, Fun) ->
     case whittle_unfinished:make_directory("whittle-load") of
         {ok, Dir} ->
             try Hosts of
                 [] ->
                     case built(#{}, Scenario, filename:join(Dir, "agent"), Tell) of
-                        {ok, Out} -> Fun([command(Out, Files, Agents)]);
+                        {ok, Out} -> Fun([command(Out, Files)]);
                         {error, _} = Error -> Error
                     end;
                 _ ->
                     whittle_load_hosts:with_agents(
                       Hosts, fun(Target) -> for_target(Target, Scenario, Dir, Tell) end,
-                      fun(Agent) -> command(Agent, Files, ceil(Agents / length(Hosts))) end, Fun)
+                      fun(Agent) -> command(Agent, Files) end, Fun)
             after whittle_unfinished:remove_directory(Dir)
             end;
         {error, {Dir, Reason}} -> {error, {directory, {Dir, Reason}}}
@@ -93,29 +93,25 @@ open({Program, Arguments, Environment}) ->
               [{args, Arguments}, {env, whittle_environment:given_back(Environment)}, {packet, 4},
                binary, exit_status]).
 
-%% @doc Makes the command that starts an executable with so many descriptors, beside other agents.
+%% @doc Makes the command that starts an executable with so many descriptors.
 %%
 %% The VM's table of ports follows the limit of descriptors. A process may raise its own up to the
 %% hard limit.
--spec command(file:filename(), pos_integer(), Agents :: pos_integer()) -> command().
-command(Agent, Files, Agents) ->
+-spec command(file:filename(), pos_integer()) -> command().
+command(Agent, Files) ->
     Script = "ulimit -Sn \"$1\" || ulimit -Sn \"$(ulimit -Hn)\"; shift; exec \"$@\"",
     {"/bin/sh", ["-c", Script, "sh", integer_to_list(max(1024, Files)), Agent],
-     environment(Files, Agents)}.
+     environment(Files)}.
 
-%% Agents share processors with each other, so their schedulers must not spin. Each connection needs
-%% a process and a port. By default a VM whose wall clock jumps makes its monotonic time up to 1 %
-%% faster or slower, until both agree (erl(1), +C). The VM keeps 16 bytes for each possible process.
-%% Where each processor has an agent, one scheduler for each is enough: it needs fewer threads, and
-%% has fewer free places in its memory.
-environment(Files, Agents) ->
+%% An agent has one scheduler: with two, each message costs more, because the schedulers wake each
+%% other (bench/load/README.md). More agents use more processors. They share them, so their
+%% schedulers must not spin. Each connection needs a process and a port. By default a VM whose wall
+%% clock jumps makes its monotonic time up to 1 % faster or slower, until both agree (erl(1), +C).
+%% The VM keeps 16 bytes for each possible process.
+environment(Files) ->
     [{"WHITTLE_LOAD_AGENT", "stdio"},
-     {"ERL_ZFLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none +P "
-      ++ integer_to_list(processes(Files)) ++ " +C multi_time_warp -noinput"
-      ++ case Agents >= erlang:system_info(schedulers_online) of
-             true -> " +S 1:1 +SDcpu 1:1 +SDio 1";
-             false -> ""
-         end}].
+     {"ERL_ZFLAGS", "+S 1:1 +SDcpu 1:1 +SDio 1 +sbwt none +sbwtdcpu none +sbwtdio none +P "
+      ++ integer_to_list(processes(Files)) ++ " +C multi_time_warp -noinput"}].
 
 %% @doc Returns the most processes of an agent with so many descriptors.
 -spec processes(pos_integer()) -> pos_integer().

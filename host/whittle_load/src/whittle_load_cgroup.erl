@@ -6,7 +6,7 @@
 %% @hidden
 -module(whittle_load_cgroup).
 
--export([make/1, add/2, kernel/1, remove/1]).
+-export([make/1, add/2, leave/2, kernel/1, used/1, remove/1]).
 
 -export_type([group/0]).
 
@@ -51,6 +51,31 @@ accepted({v2, _}) -> ok.
 -spec add(pos_integer(), group()) -> ok | {error, file:posix() | badarg | terminated}.
 add(Pid, {_, Dir}) ->
     file:write_file(filename:join(Dir, "cgroup.procs"), integer_to_list(Pid), [raw]).
+
+%% @doc Moves a process back into the group that contains a group.
+-spec leave(pos_integer(), group()) -> ok | {error, file:posix() | badarg | terminated}.
+leave(Pid, {Version, Dir}) -> add(Pid, {Version, filename:dirname(Dir)}).
+
+%% @doc Returns the bytes of the processes of a group and of the kernel for them. The pages of files
+%% do not count, because the kernel gives them back when it needs memory.
+-spec used(group()) -> {ok, non_neg_integer()} | {error, unknown}.
+used({v1, Dir}) ->
+    Stat = filename:join(Dir, "memory.stat"),
+    sum([{1, number(filename:join(Dir, "memory.usage_in_bytes"), "^([0-9]{1,15})$")},
+         {1, number(filename:join(Dir, "memory.kmem.tcp.usage_in_bytes"), "^([0-9]{1,15})$")},
+         {-1, number(Stat, "(?m)^total_cache ([0-9]{1,15})$")},
+         {1, number(Stat, "(?m)^total_shmem ([0-9]{1,15})$")}]);
+used({v2, Dir}) ->
+    Stat = filename:join(Dir, "memory.stat"),
+    sum([{1, number(filename:join(Dir, "memory.current"), "^([0-9]{1,15})$")},
+         {-1, number(Stat, "(?m)^file ([0-9]{1,15})$")},
+         {1, number(Stat, "(?m)^shmem ([0-9]{1,15})$")}]).
+
+sum(Parts) ->
+    case [Factor * Bytes || {Factor, {ok, Bytes}} <- Parts] of
+        Known when length(Known) =:= length(Parts) -> {ok, max(0, lists:sum(Known))};
+        _ -> {error, unknown}
+    end.
 
 %% @doc Returns the bytes of the kernel that belong to the processes of a group.
 -spec kernel(group()) -> {ok, non_neg_integer()} | {error, unknown}.

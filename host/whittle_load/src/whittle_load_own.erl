@@ -166,7 +166,7 @@ is_step(_) -> false.
 
 %% A step may have several forms.
 protocol(Steps, #{module := Module}) ->
-    #{name => own, client => Module,
+    #{name => own, client => Module, buffer => 512,
       steps => lists:foldl(fun(Step, Forms) ->
                                    maps:update_with(element(1, Step),
                                                     fun(Others) -> Others ++ [element(2, Step)] end,

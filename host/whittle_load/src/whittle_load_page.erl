@@ -117,7 +117,7 @@ footer(Facts) ->
     Machine = maps:get(<<"machine">>, Facts),
     ["<footer><p>", [["Made by <code>", escaped(Command), "</code>"]
                      || #{<<"command">> := Command} <- [Facts], is_binary(Command)],
-     whittle_measure_page:version(Facts),
+     whittle_measure_html:version(Facts),
      [[" on ", escaped(Time)] || #{<<"started">> := Time} <- [Facts], is_binary(Time)],
      [[", against ", escaped(Target)] || #{<<"target">> := Target} <- [Facts], is_binary(Target)],
      ". Raw samples: <a href=\"samples.jsonl\">samples.jsonl</a>, "

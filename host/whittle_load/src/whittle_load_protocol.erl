@@ -14,7 +14,11 @@
           steps := #{atom() => [[kind()]]},           % the kinds of their values; some have
                                                       % several forms
           answers := [atom()],                        % the steps that wait for an answer
-          held := connect | none | atom()}.           % the step after which a user is held
+          held := connect | none | atom(),            % the step after which a user is held
+          %% The bytes of a read, if the scenario says nothing. An answer that fits comes in one
+          %% read, which costs the agent about as much as a short answer. A user that has received
+          %% nothing keeps an empty buffer.
+          buffer := pos_integer()}.
 
 -type name() :: lines | xmpp | http | websocket | mqtt | own.
 
@@ -50,25 +54,28 @@ addresses() ->
 
 -spec protocol(name()) -> protocol().
 protocol(lines) ->
-    #{name => lines, client => whittle_load_agent_lines, held => connect, answers => [expect, ask],
+    #{name => lines, client => whittle_load_agent_lines, held => connect, buffer => 64,
+      answers => [expect, ask],
       steps => #{send => [[line]], expect => [[line]], ask => [[line, line]]}};
 protocol(xmpp) ->
-    #{name => xmpp, client => whittle_load_agent_xmpp, held => login,
+    #{name => xmpp, client => whittle_load_agent_xmpp, held => login, buffer => 512,
       answers => [login, roster, expect],
       steps => #{login => [[text, text]], roster => [[]], presence => [[]],
                  message => [[text, text]], expect => [[text]]}};
 protocol(http) ->
     Plain = [[path], [path, status]],
     WithBody = [[path, line, text], [path, line, text, status]],
-    #{name => http, client => whittle_load_agent_http, held => none, answers => [request],
+    #{name => http, client => whittle_load_agent_http, held => none, buffer => 4096,
+      answers => [request],
       steps => #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody}};
 protocol(websocket) ->
     #{name => websocket, client => whittle_load_agent_websocket, held => connect,
+      buffer => 512,
       answers => [expect, ask, ask_binary, upgrade],
       steps => #{send => [[text]], send_binary => [[text]], expect => [[text]],
                  ask => [[text, text]], ask_binary => [[text, text]]}};
 protocol(mqtt) ->
-    #{name => mqtt, client => whittle_load_agent_mqtt, held => login,
+    #{name => mqtt, client => whittle_load_agent_mqtt, held => login, buffer => 512,
       answers => [login, subscribe, unsubscribe, publish, expect],
       steps => #{login => [[text], [text, text, text]], subscribe => [[text], [text, level]],
                  unsubscribe => [[text]], publish => [[text, text], [text, text, level]],

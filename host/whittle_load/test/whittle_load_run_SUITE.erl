@@ -4,12 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([answers/1, two_answers/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
+-export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
-         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1, slow_server_counts/1,
-         slow_server_in_paced_loop/1]).
+         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1,
+         slow_server_counts/1, slow_server_in_paced_loop/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
 
@@ -18,11 +18,11 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [answers, two_answers, closed, repeats, data_and_trace, refuses, connects_again, resets,
-     hangs_up, stalls, garbage, drops, logins_fail, killed_agent, slow_agent, stopped, not_kept,
-     seconds, clock_jumps, only_monotonic, no_agent, other_version, hostile_agent,
-     slow_coordinator, last_samples, no_tls, unread, unread_signal, unread_crash,
-     slow_server_counts, slow_server_in_paced_loop].
+    [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
+     connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
+     slow_agent, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
+     other_version, hostile_agent, slow_coordinator, last_samples, no_tls, unread,
+     unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -37,6 +37,22 @@ two_answers(_) ->
                    "[{a, 1, [connect, {expect, \"one\"}, {expect, \"two\"}]}]"),
     ?assertEqual([], whittle_load_result:errors(Result)),
     ?assertMatch(#{count := 10}, whittle_load_result:latency(<<"expect">>, Result)).
+
+%% A line that takes more reads than a socket gives at once arrives, both during a step and during a
+%% wait.
+many_reads(_) ->
+    Long = binary:copy(<<"x">>, 2000),
+    Serve = fun(Socket) ->
+                    {ok, <<"a\n">>} = gen_tcp:recv(Socket, 0),
+                    ok = gen_tcp:send(Socket, [Long, <<"\na\n">>, Long, $\n]),
+                    echo(Socket)
+            end,
+    Result = until(ended(3), server(Serve), "[{burst, 3}, {soak, \"90 s\"}]",
+                   "[{a, 1, [connect, {ask, \"a\", \"a\"}, {wait, \"20 ms\"},"
+                   "         {ask, \"b\", \"b\"}]}]", 1, "{buffer, 16}."),
+    ?assertEqual([], whittle_load_result:errors(Result)),
+    ?assertMatch(#{count := 6}, whittle_load_result:latency(<<"ask">>, Result)),
+    ?assertEqual(12, whittle_load_result:event(received, Result)).
 
 %% All users of all classes get their answers. The counts of two agents are added.
 answers(_) ->

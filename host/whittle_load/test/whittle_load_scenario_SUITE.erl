@@ -40,7 +40,13 @@ defaults(_) ->
                         hibernate := ?SECOND,
                         target := #{client := whittle_load_agent_lines, transport := tcp,
                                     host := <<"localhost">>, port := 1, buffer := 64}}},
-                 whittle_load_scenario:parse(with("[connect]"))).
+                 whittle_load_scenario:parse(with("[connect]"))),
+    [?assertMatch({ok, #{target := #{buffer := Buffer}}},
+                  whittle_load_scenario:parse(
+                    iolist_to_binary(["{target, \"", Target, "\"}. {phases, [{burst, 1}]}. "
+                                      "{users, [{a, 1, [connect]}]}."])))
+     || {Target, Buffer} <- [{"http://localhost", 4096}, {"xmpp://localhost", 512},
+                             {"ws://localhost", 512}, {"mqtt://localhost", 512}]].
 
 %% A loop jumps to its first instruction, and a choice behind its last.
 programs(_) ->

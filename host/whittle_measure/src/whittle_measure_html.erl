@@ -2,7 +2,7 @@
 %% ones, and paper.
 -module(whittle_measure_html).
 
--export([document/2, document/3, table/1, figure/1, escaped/1]).
+-export([document/2, document/3, table/1, figure/1, escaped/1, version/1]).
 
 %% @doc Writes a page. The body is HTML.
 -spec document(Title :: unicode:chardata(), Body :: unicode:chardata()) -> binary().
@@ -43,6 +43,12 @@ escaped(Text) ->
          $" -> "&quot;";
          _ -> Char
      end || Char <- unicode:characters_to_list(Text)].
+
+%% @doc Names the Whittle that made a run, for the footer of a page. A run of an earlier Whittle
+%% does not have it.
+-spec version(#{binary() => term()}) -> unicode:chardata().
+version(#{<<"whittle">> := Vsn}) when is_binary(Vsn) -> [" with Whittle ", escaped(Vsn)];
+version(_) -> "".
 
 style() ->
     ":root { --page: #ffffff; --ink: #1a1a1a; --line: #d0d0d0; }\n"

@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_measure_page).
 
--export([html/2, charts/1, chart_names/1, version/1]).
+-export([html/2, charts/1, chart_names/1]).
 
 -import(whittle_measure_html, [escaped/1, table/1]).
 
@@ -172,14 +172,8 @@ footer(#{study := #{name := Name}, facts := Facts} = Report) ->
                   {_, []} -> ["whittle measure ", Name]
               end,
     Machine = maps:get(<<"machine">>, Facts),
-    ["<footer><p>Made by <code>", escaped(Command), "</code>", version(Facts), ". Raw samples: "
-     "<a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
+    ["<footer><p>Made by <code>", escaped(Command), "</code>", whittle_measure_html:version(Facts),
+     ". Raw samples: <a href=\"samples.jsonl\">samples.jsonl</a>. Machine: ",
      escaped(maps:get(<<"cpu">>, Machine)), ", ", integer_to_list(maps:get(<<"cpus">>, Machine)),
      " CPUs, ", integer_to_list(maps:get(<<"memory">>, Machine) div 1_000_000_000), " GB, Linux ",
      escaped(maps:get(<<"kernel">>, Machine)), ".</p></footer>\n"].
-
-%% @doc Names the Whittle that made a run, for the footer of a page. A run of an earlier Whittle
-%% does not have it.
--spec version(#{binary() => term()}) -> unicode:chardata().
-version(#{<<"whittle">> := Vsn}) when is_binary(Vsn) -> [" with Whittle ", escaped(Vsn)];
-version(_) -> "".
