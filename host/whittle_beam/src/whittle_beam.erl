@@ -310,6 +310,7 @@ format_error({obsolete, _}) ->
 %% Internal functions: reading
 
 read_chunks(Chunks) ->
+    ok = check_ids([Id || {Id, _} <- Chunks]),
     {Max, _Labels} = code_header(need(<<"Code">>, Chunks)),
     {_, Table} = lists:keyfind(<<"AtU8">>, 1, atom_chunk(Chunks)),
     Atoms = list_to_tuple(read_atoms(Table)),
@@ -319,6 +320,13 @@ read_chunks(Chunks) ->
     ok = check_tables(Beam),
     ok = check_literals(Beam),
     Beam.
+
+%% The VM's loader takes the last chunk of a name, and other readers take the first.
+check_ids(Ids) ->
+    case Ids -- lists:usort(Ids) of
+        [] -> ok;
+        [Id | _] -> damaged(Id, twice)
+    end.
 
 atom_chunk(Chunks) ->
     case {lists:keymember(<<"AtU8">>, 1, Chunks),
@@ -544,6 +552,7 @@ rewrite(_, Data, _, _) -> Data.
 
 why(cut_off) -> "is cut off";
 why(missing) -> "is missing";
+why(twice) -> "occurs twice";
 why(empty) -> "is empty";
 why(bad_atom) -> "contains an invalid atom";
 why(unknown_version) -> "is of an unknown version";

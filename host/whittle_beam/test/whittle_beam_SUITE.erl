@@ -160,6 +160,8 @@ refuses(_) ->
     With = fun(Id, Data) -> whittle_beam:read(form(lists:keystore(Id, 1, Chunks, {Id, Data}))) end,
     [?assertMatch({error, {damaged, {Id, missing}}},
                   whittle_beam:read(form(lists:keydelete(Id, 1, Chunks)))) || {Id, _} <- Chunks],
+    [?assertEqual({error, {damaged, {Id, twice}}}, whittle_beam:read(form(Chunks ++ [Chunk])))
+     || {Id, _} = Chunk <- Chunks],
     [?assertEqual({error, {damaged, {Id, Why}}}, With(Id, Data))
      || {Id, Data, Why} <-
             [{<<"AtU8">>, <<0:32>>, empty}, {<<"AtU8">>, <<1:32, 2, "m">>, cut_off},

@@ -35,19 +35,30 @@
 -spec check_texts(whittle_system:system()) ->
           ok | {error, {whittle_system:path(), Limit :: pos_integer()}}.
 check_texts(System) ->
-    Texts = [{byte_size(Plain), iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
+    Texts = [{Kind, iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
                 {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
                 is_text(Kind, Plain)],
     case whittle_bounded:check_text(iolist_to_binary([[Plain, $\n] || {_, _, Plain} <- Texts])) of
-        ok -> ok;
+        ok ->
+            check_scripts([{Path, Plain} || {<<".exs">>, Path, Plain} <- Texts]
+                          ++ whittle_shake_source:scripts(System));
         {error, {too_many_atoms, Limit}} ->
             [First | _] = [Path || {_, Path, Plain} <- Texts,
                                    whittle_bounded:check_text(Plain) =/= ok]
-                ++ [Path || {_, Path, _} <- lists:reverse(lists:sort(Texts))],
+                ++ [Path || {_, Path} <- lists:reverse(lists:sort([{byte_size(Plain), Path}
+                                                                   || {_, Path, Plain} <- Texts]))],
             {error, {First, Limit}}
     end.
+
+check_scripts([{Path, Bytes} | Scripts]) ->
+    case whittle_shake_source:check_names(Bytes) of
+        ok -> check_scripts(Scripts);
+        {error, {too_many_atoms, Limit}} -> {error, {Path, Limit}}
+    end;
+check_scripts([]) ->
+    ok.
 
 %% @doc Lists the packed archives, the files that are compressed in a way that the search does not
 %% read (formats other than gzip and zlib, twice, or to more than 256 MB), and the external terms

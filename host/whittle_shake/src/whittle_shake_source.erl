@@ -5,14 +5,14 @@
 %% only the expander of a macro, in Erlang or in Elixir, knows what the macro means.
 -module(whittle_shake_source).
 
--export([headers/2, calls/2, atoms/1, in_elixir/2, in_erlang/2]).
+-export([headers/2, calls/2, atoms/1, scripts/1, check_names/1, in_elixir/2, in_erlang/2]).
 
 %% The longest name, in bytes. Two names and `Elixir.' fit into an atom.
 -define(LONGEST, 120).
 
--type named() :: {call, module(), Function :: atom()}
-               | {implied, module()}    % macros and operators of an Elixir module
-               | {atom, atom()}.
+%% The names in a script. A call belongs to one of the modules. Names of functions are in UTF-8.
+-type named() :: #{calls := [{[module()], Functions :: #{binary() => []}}],
+                   atoms := [atom()]}.
 
 %% @doc Lists the functions that code compiled with the headers calls. They count as calls of
 %% `epp:open/1', which reads headers.
@@ -24,25 +24,48 @@ headers(System, Modules) ->
                               {<<"include/", _/binary>> = Path, #{bytes := Bytes}}
                                   <- maps:to_list(Files),
                               filename:extension(Path) =:= <<".hrl">>,
-                              Named <- in_header(whittle_term:tokens(Bytes)),
-                              Mfa <- called(Named, Modules)])}.
+                              {M, F} <- lists:usort(in_header(whittle_term:tokens(Bytes))),
+                              Mfa <- called([M], #{atom_to_binary(F) => []}, Modules)])}.
 
 %% @doc Lists the functions that scripts call by name, with any arity, each with its file.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
 calls(System, Modules) ->
-    [{Mfa, {root, From}} || {From, Named} <- scripts(System), Mfa <- called(Named, Modules)].
+    [{Mfa, {root, From}} || {From, Bytes} <- scripts(System),
+                            Mfa <- called(script(Bytes), Modules)].
 
 %% @doc Lists the atoms that scripts mention: modules and values in the configuration.
 -spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
-atoms(System) -> [{Atom, {root, From}} || {From, {atom, Atom}} <- scripts(System)].
+atoms(System) ->
+    [{Atom, {root, From}} || {From, Bytes} <- scripts(System),
+                             #{atoms := Atoms} <- [script(Bytes)], Atom <- Atoms].
+
+%% @doc Lists the scripts outside the applications, each with its path.
+-spec scripts(whittle_system:system()) -> [{whittle_system:path(), binary()}].
+scripts(System) ->
+    [{Path, Bytes}
+     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+        filename:extension(Path) =:= <<".exs">>].
+
+%% @doc Checks that the names of modules in Elixir text are few enough. Each alias of a name counts.
+%% The limit is that of new atoms, so that the same error tells the user to raise it.
+-spec check_names(binary()) -> ok | {error, whittle_bounded:too_many()}.
+check_names(Bytes) ->
+    Text = code(Bytes),
+    Aliases = aliases(Text),
+    Count = lists:sum([1 + length(maps:get(First, Aliases, []))
+                       || [Name] <- found("(" ++ name() ++ ")", Text),
+                          [First | _] <- [binary:split(Name, <<".">>)]]),
+    case whittle_bounded:make_atoms(Count, fun() -> ok end) of
+        {ok, ok} -> ok;
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Finds the calls and atoms in Elixir text.
 -spec in_elixir(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
 in_elixir(Bytes, Modules) ->
-    Named = lists:usort(script(Bytes)),
-    {lists:usort([Mfa || Each <- Named, Mfa <- called(Each, Modules)]),
-     [Atom || {atom, Atom} <- Named]}.
+    #{atoms := Atoms} = Named = script(Bytes),
+    {called(Named, Modules), Atoms}.
 
 %% @doc Finds the calls and atoms in any Erlang text. A call is `M:F', with any arity.
 -spec in_erlang(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
@@ -54,25 +77,28 @@ in_erlang(Bytes, Modules) ->
 
 %% Internal
 
-%% Elixir stores a macro in a function of another name.
 -spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
-called({call, M, Name}, Modules) ->
-    Macro = list_to_atom("MACRO-" ++ atom_to_list(Name)),
-    [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
-                  F =:= Name orelse F =:= Macro];
-called({implied, M}, Modules) ->
+called(#{calls := Calls}, Modules) ->
+    lists:usort([Mfa || M <- imported(), Mfa <- implied(M, Modules)]
+                ++ [Mfa || {Ms, Names} <- Calls, Mfa <- called(Ms, Names, Modules)]).
+
+%% Elixir stores a macro in a function of another name.
+called(Ms, Names, Modules) ->
+    [{M, F, A} || M <- Ms, #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                  Name <- [atom_to_binary(F)],
+                  is_map_key(Name, Names) orelse is_map_key(without_macro(Name), Names)].
+
+without_macro(<<"MACRO-", Name/binary>>) -> Name;
+without_macro(Name) -> Name.
+
+%% Macros are expanded while the program runs, and one expands to others (`||' to `in'). So all
+%% macros of Elixir that need no `require' count, and its operators.
+implied(M, Modules) ->
     [{M, F, A} || #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
                   Name <- [atom_to_list(F)],
-                  lists:prefix("MACRO-", Name) orelse not lists:member(hd(Name), word())];
-called({atom, _}, _) ->
-    [].
+                  lists:prefix("MACRO-", Name) orelse not lists:member(hd(Name), word())].
 
 word() -> [$_ | lists:seq($a, $z)].
-
-scripts(System) ->
-    [{Path, Named}
-     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
-        filename:extension(Path) =:= <<".exs">>, Named <- lists:usort(script(Bytes))].
 
 %% Erlang's headers
 
@@ -80,11 +106,11 @@ scripts(System) ->
 %% `apply(M, F, ...)', as in logger.hrl, and `M:F'. Types look like calls too, but usually match
 %% no function.
 in_header([{atom, _, parse_transform}, {',', _}, {atom, _, M} | Tokens]) ->
-    [{call, M, parse_transform}, {call, M, parse_transform_info} | in_header(Tokens)];
+    [{M, parse_transform}, {M, parse_transform_info} | in_header(Tokens)];
 in_header([{atom, _, apply}, {'(', _}, {atom, _, M}, {',', _}, {atom, _, F} | Tokens]) ->
-    [{call, M, F} | in_header(Tokens)];
+    [{M, F} | in_header(Tokens)];
 in_header([{atom, _, M}, {':', _}, {atom, _, F} | Tokens]) ->
-    [{call, M, F} | in_header(Tokens)];
+    [{M, F} | in_header(Tokens)];
 in_header([_ | Tokens]) -> in_header(Tokens);
 in_header([]) -> [].
 
@@ -93,58 +119,81 @@ in_header([]) -> [].
 %% The search finds `Module.name' and `:module.name', single identifiers, modules, atoms and keys.
 %% A single identifier may belong to Kernel, to Config or to a named module (`import'). The search
 %% skips lines that are comments, and only these, because a string may contain text like a
-%% comment. Macros are expanded while the program runs, and one expands to others (`||' to `in').
-%% So all macros of Elixir that need no `require' count, and its operators.
+%% comment.
+%%
+%% A script of a few megabytes has many names, and each of them may have many aliases. So the search
+%% makes no atom, and never combines all modules with all functions.
+-spec script(binary()) -> named().
 script(Bytes) ->
-    Text = re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)),
-                      "^[ \\t]*#(?!\\{).*$", "", [global, multiline, unicode, {return, binary}]),
+    Text = code(Bytes),
     Aliases = aliases(Text),
     Modules = lists:usort([M || [Name] <- found("(" ++ name() ++ ")", Text),
                                 M <- modules(Name, Aliases)]),
-    [{call, M, binary_to_atom(F)}
-     || [Name, F] <- found("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text),
-        M <- modules(Name, Aliases)]
-        ++ [{call, binary_to_atom(M), binary_to_atom(F)}
-            || [M, F] <- found(":([a-z]\\w*)\\.([a-z_]\\w*[?!]?)", Text)]
-        ++ [{call, M, binary_to_atom(Word)}
-            || [Word] <- found("([a-z_]\\w*[?!]?)", Text), M <- imported() ++ Modules]
-        ++ [{implied, M} || M <- imported()]
-        ++ [{atom, M} || M <- Modules]
-        ++ [{atom, binary_to_atom(Word)} || [Word] <- found(":([a-z_]\\w*[?!]?)", Text)]
-        ++ [{atom, binary_to_atom(Word)} || [Word] <- found("([a-z_]\\w*[?!]?):(?!:)", Text)].
+    Words = lists:append(found("([a-z_]\\w*[?!]?)", Text)),
+    #{calls => [{modules(Name, Aliases), maps:from_keys(Functions, [])}
+                || {Name, Functions} <- groups("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text)]
+          ++ [{known(Name), maps:from_keys(Functions, [])}
+              || {Name, Functions} <- groups(":([a-z]\\w*+)\\.([a-z_]\\w*[?!]?)", Text)]
+          ++ [{imported() ++ Modules, maps:from_keys(Words, [])}],
+      atoms => lists:usort(
+                 Modules
+                 ++ [Atom || [Word] <- found(":([a-z_]\\w*[?!]?)", Text), Atom <- known(Word)]
+                 ++ [Atom || [Word] <- found("\\b([a-z_]\\w*+[?!]?+):(?!:)", Text),
+                             Atom <- known(Word)])}.
+
+code(Bytes) ->
+    re:replace(unicode:characters_to_binary(whittle_term:text(Bytes)),
+               "^[ \\t]*#(?!\\{).*$", "", [global, multiline, unicode, {return, binary}]).
 
 imported() -> ['Elixir.Kernel', 'Elixir.Config'].
 
-%% Returns the meanings of a name: the name itself, and each alias of its first part.
+%% The names of the program's modules and functions are atoms already, and so are the atoms that its
+%% code compares.
+known(Name) ->
+    try
+        [binary_to_existing_atom(Name)]
+    catch
+        error:_ -> []
+    end.
+
+%% Returns the known meanings of a name: the name itself, and each alias of its first part.
 modules(Name, Aliases) ->
     [First | More] = binary:split(Name, <<".">>),
-    [elixir(Name) | [elixir(iolist_to_binary(lists:join($., [Full | More])))
-                     || {Short, Full} <- Aliases, Short =:= First]].
+    [M || Full <- [Name | [iolist_to_binary(lists:join($., [Each | More]))
+                           || Each <- maps:get(First, Aliases, [])]],
+          M <- known(<<"Elixir.", Full/binary>>)].
 
-%% `alias A.B', `alias A.B, as: C', `alias A.{B, C.D}'.
+%% Maps short names to full ones: `alias A.B', `alias A.B, as: C', `alias A.{B, C.D}'.
 aliases(Text) ->
-    [{lists:last(binary:split(Full, <<".">>, [global])), Full}
-     || [Full] <- found("\\balias\\s+(" ++ name() ++ ")(?!\\.\\{)", Text)]
+    Pairs = [{lists:last(binary:split(Full, <<".">>, [global])), Full}
+             || [Full] <- found("\\balias\\s+(" ++ name() ++ ")(?!\\.\\{)", Text)]
         ++ [{As, Full} || [Full, As] <- found("\\balias\\s+(" ++ name() ++ "),\\s*as:\\s*("
                                               ++ name() ++ ")", Text)]
         ++ [{lists:last(binary:split(Each, <<".">>, [global])), <<Prefix/binary, $., Each/binary>>}
-            || [Prefix, Group] <- matches("\\balias\\s+(" ++ name() ++ ")\\.\\{([^}]*)\\}", Text),
-               [Each] <- found("(" ++ name() ++ ")", Group)].
+            || [Prefix, Group] <- matches("\\balias\\s+(" ++ name() ++ ")\\.\\{([^}]*+)", Text),
+               byte_size(Prefix) =< ?LONGEST, [Each] <- found("(" ++ name() ++ ")", Group)],
+    by_first(lists:usort(Pairs)).
 
-name() -> "[A-Z]\\w*(?:\\.[A-Z]\\w*)*".
+by_first(Pairs) ->
+    maps:groups_from_list(fun({Key, _}) -> Key end, fun({_, Value}) -> Value end, Pairs).
+
+groups(Expression, Text) ->
+    maps:to_list(by_first([{Name, Function} || [Name, Function] <- found(Expression, Text)])).
+
+%% A name begins where a word begins, and a name that counts has at most 60 parts. So the search
+%% reads no text more than 61 times.
+name() -> "\\b[A-Z]\\w*+(?:\\.[A-Z]\\w*+){0,60}+".
 
 %% Takes only identifiers that fit into an atom, with `Elixir.' and an alias before them.
 found(Expression, Text) ->
-    [Words || Words <- matches(Expression, Text),
-              lists:all(fun(Word) -> byte_size(Word) =< ?LONGEST end, Words)].
+    lists:usort([Words || Words <- matches(Expression, Text),
+                          lists:all(fun(Word) -> byte_size(Word) =< ?LONGEST end, Words)]).
 
 matches(Expression, Text) ->
     case re:run(Text, Expression, [global, unicode, {capture, all_but_first, binary}]) of
         {match, Found} -> Found;
         nomatch -> []
     end.
-
-elixir(Alias) -> binary_to_atom(<<"Elixir.", Alias/binary>>).
 
 %% Erlang text
 

@@ -5,7 +5,7 @@
 
 -export([all/0]).
 -export([headers/1, other_files/1, no_erlang/1, runtime_exs/1, macros/1, comments/1,
-         aliases/1, long_words/1, in_a_plan/1]).
+         aliases/1, long_words/1, long_names/1, many_names/1, many_aliases/1, in_a_plan/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -98,6 +98,39 @@ long_words(_) ->
     Long = lists:duplicate(400, $a),
     ?assertMatch({[], _}, found(with_script(["x = \"", Long, "\"; :", Long, ".", Long]),
                                 #{'Elixir.Kernel' => []})).
+
+%% Each part of such a text could begin a name, and reads no more than a name has.
+long_names(_) ->
+    [begin
+         {_, Atoms} = found(with_script([lists:duplicate(500_000, Part), " :last"]), #{}),
+         ?assertEqual({Part, [last]}, {Part, [Atom || {last = Atom, "runtime.exs"} <- Atoms]})
+     end || Part <- ["A", "A.", "alias A.{"]].
+
+%% Each word could be a function of each module. The search needs memory for each of them once.
+many_names(_) ->
+    Numbers = [integer_to_list(N) || N <- lists:seq(1, 3000)],
+    System = with_script(["import M", [[" Unseen", N, " unseen", N] || N <- Numbers], " word Zoo"]),
+    Text = fun() -> exit(found(System, #{'Elixir.M' => [{word, 0}], 'Elixir.Zoo' => []})) end,
+    {_, Ref} = spawn_opt(Text, [monitor, {max_heap_size, 4_000_000}]),  % words
+    receive
+        {'DOWN', Ref, process, _, Found} ->
+            ?assertMatch({[{{'Elixir.M', word, 0}, _}], _}, Found),
+            ?assertEqual(['Elixir.M', 'Elixir.Zoo'],
+                         [Atom || {Atom, _} <- element(2, Found),
+                                  lists:prefix("Elixir.", atom_to_list(Atom))])
+    end,
+    [?assertError(badarg, binary_to_existing_atom(iolist_to_binary([Name, integer_to_list(7)])))
+     || Name <- ["Elixir.Unseen", "unseen"]].
+
+%% A name with many aliases counts once for each.
+many_aliases(_) -> made:in_small_vm(fun many_aliases/0).
+
+many_aliases() ->
+    Numbers = [integer_to_list(N) || N <- lists:seq(1, 1000)],
+    Script = [[["alias A", N, ".X\n"] || N <- Numbers], [["X.B", N, $\n] || N <- Numbers]],
+    ?assertMatch({error, {<<"runtime.exs">>, _}},
+                 whittle_shake_data:check_texts(with_script(Script))),
+    ?assertEqual(ok, whittle_shake_data:check_texts(with_script(tl(Script)))).
 
 %% The headers count where a function reads them.
 in_a_plan(_) ->

@@ -182,15 +182,15 @@ not_built(Dir, Output) ->
 %% of main/1 if they are missing. They replace the shebang line or share a line with the script,
 %% so that line numbers stay right.
 whole_module(Body, Name) ->
-    %% A form may begin anywhere in a line. A comment cannot contain a form.
-    Export = case re:run(Body, "^\\s*-\\s*export\\s*\\(\\s*\\[[^\\]]*\\bmain\\s*/\\s*1\\b",
-                         [multiline, {capture, none}]) of
-                 match -> "";
-                 nomatch -> " -export([main/1])."
+    Export = case exports_main(Body) of
+                 true -> "";
+                 false -> " -export([main/1])."
              end,
-    Pattern = "^(?:\\s|%.*\\n)*-\\s*module\\s*\\(\\s*('[^'\\n]*'|\\w+)\\s*\\)\\s*\\.",
-    case re:run(Body, Pattern, [{capture, [0, 1], index}]) of
-        {match, [{0, End}, {At, Length}]} ->
+    Pattern = "-\\s*+module\\s*+\\(\\s*+('[^'\\n]*+'|\\w++)\\s*+\\)\\s*+\\.",
+    case re:run(Body, Pattern, [anchored, {offset, first_form(Body, 0)},
+                                {capture, [0, 1], index}]) of
+        {match, [{Begin, Size}, {At, Length}]} ->
+            End = Begin + Size,
             <<Head:End/binary, Rest/binary>> = Body,
             Given = whittle_term:text(binary:part(Body, At, Length)),
             {string:trim(Given, both, "'"), [$\n, Head, Export, Rest]};
@@ -198,6 +198,32 @@ whole_module(Body, Name) ->
             {Name, [unicode:characters_to_binary(
                       [io_lib:format("-module(~tp).", [list_to_atom(Name)]), Export, $\n]),
                     Body]}
+    end.
+
+%% Looks for main/1 in the lists of exports. Only white space stands before an attribute in its
+%% line, so a comment contains none. The search reads each list once, and the blanks of a line once.
+exports_main(Body) ->
+    case re:run(Body, "^[^\\S\\n]*+-\\s*+export\\s*+\\(\\s*+\\[([^\\]]*+)",
+                [multiline, global, {capture, [1], binary}]) of
+        {match, Lists} ->
+            lists:any(fun([List]) ->
+                              re:run(List, "\\bmain\\s*+/\\s*+1\\b", [{capture, none}]) =:= match
+                      end, Lists);
+        nomatch -> false
+    end.
+
+%% Finds the end of the white space and the comments. An expression for both would reach the limits
+%% of `re' in a long text.
+first_form(Text, At) ->
+    case Text of
+        <<_:At/binary, C, _/binary>> when C =:= $\s; C >= $\t, C =< $\r ->
+            first_form(Text, At + 1);
+        <<_:At/binary, $%, _/binary>> ->
+            case binary:match(Text, <<"\n">>, [{scope, {At, byte_size(Text) - At}}]) of
+                {End, 1} -> first_form(Text, End + 1);
+                nomatch -> byte_size(Text)
+            end;
+        _ -> At
     end.
 
 %% Finds the library directory. A call of rebar3 takes a second. The answer can differ only if

@@ -335,6 +335,12 @@ escript_with_module_line(Config) ->
                 "%% -export([main/1]).\n\n - module ( 'two words' ) .\n"},
                {"c", <<"named 4">>, "-module(named). -compile(warnings_as_errors).\n"
                                     "-export([main/1]).\n"},
+               %% An expression would read the blanks again from each line.
+               {"e", <<"named 1000004">>,
+                [lists:duplicate(1_000_000, "\n"), "-module(named).\n-export([main/1]).\n"]},
+               {"f", <<"named 200004">>,
+                ["-module(named).\n-export([main/1]).\n",
+                 lists:duplicate(200_000, "% -export([\n")]},
                {"d", <<"script 5">>, "-compile(warnings_as_errors).\n-export([f/0, main/1]).\n"
                                      "f() -> \"\n-module(no).\". "}],
     [begin
