@@ -326,6 +326,9 @@ asked_for_a_removed_function(Config) ->
              {["--whittle-eval", "1+1"],
               "erl_eval:exprs/2: the module was removed by Whittle; run `whittle why asked_relay "
               "erl_eval"}]],
+    ?assertEqual({1, <<"asked_relay: the file has no shell: use --whittle-eval, or build with "
+                       "--feature +shell\n">>},
+                 running:run(File, ["--whittle-remote"], #{env => Env})),
     running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).
 

@@ -157,9 +157,20 @@ found_shell() ->
 
 %% IEx, if the node runs Elixir and IEx is in the pack.
 shell_of(Node) ->
+    ok = has_shell(node()),
     case runs_elixir(Node) andalso has(Node, 'Elixir.IEx') of
         true -> {Node, 'Elixir.IEx', start, []};
-        false -> {Node, shell, start, []}
+        false ->
+            ok = has_shell(Node),
+            {Node, shell, start, []}
+    end.
+
+%% `--missing crash' removes OTP's shell, unless the program needs it.
+has_shell(Node) ->
+    case has(Node, shell) of
+        true -> ok;
+        false -> throw({?FAILED, "the file has no shell: use --whittle-eval, or build with "
+                                 "--feature +shell"})
     end.
 
 %% Ends this node when the running one ends or does not answer any more. Its shell would wait for a

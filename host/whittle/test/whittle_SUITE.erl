@@ -732,12 +732,16 @@ progress_in_pipes(Config) ->
     {1, "", "VM for x86_64: configure (1 of 3)\ncc: no such thing\n" ++ _} =
         raw(Config, ["build", ?config(hello, Config)], "STAND_IN=broken").
 
-%% The cases are a full disk, a reader that has ended, and a file that others also write to.
+%% The cases are a full disk, a closed output, a reader that has ended, and a file that others also
+%% write to.
 output(Config) ->
     To = fun(Rest) -> to_end(sh(Config, [command(Config, ["version"], "A="), Rest])) end,
     ?assertEqual({1, "whittle: cannot write the result to standard output (no space left on "
                      "device): free space there, or write it to another file\n"}, To(" 2>&1 "
                                                                                      ">/dev/full")),
+    Closed = "whittle: standard output is closed: give the command one, as in `>/dev/null'\n",
+    ?assertEqual({1, Closed}, To(" 2>&1 >&-")),
+    ?assertEqual({1, ""}, To(" >&- 2>&-")),
     ?assertEqual({0, ""}, To(" | true")),
     File = filename:join(?config(priv_dir, Config), "shared.txt"),
     Quoted = [" '", File, "'"],

@@ -9,7 +9,7 @@
          killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
          last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1,
-         slow_server_counts/1, slow_server_in_paced_loop/1]).
+         slow_server_counts/1, slow_server_in_paced_loop/1, reads_nothing/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
 
@@ -22,7 +22,7 @@ all() ->
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
      slow_agent, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
      other_version, hostile_agent, slow_coordinator, last_samples, no_tls, unread,
-     unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop].
+     unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop, reads_nothing].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -155,6 +155,15 @@ stalls(_) ->
     ?assertEqual([{{<<"ask">>, <<"timeout">>}, 5}], whittle_load_result:errors(Result)),
     %% A fast connection does not meet a threshold of answers.
     ?assertEqual(none, whittle_load_result:latency(all, Result)).
+
+%% The send of a step ends with the step, although the connect step has more time.
+reads_nothing(_) ->
+    Never = fun(_) -> receive after infinity -> ok end end,
+    Long = binary:copy(<<"x">>, 200_000),
+    Result = until(ended(1), server(Never), "[{burst, 1}, {soak, \"90 s\"}]",
+                   ["[{a, 1, [{connect, \"1 h\"}, {repeat, 100, [{send, \"", Long, "\"}]}]}]"],
+                   1, "{timeout, \"200 ms\"}."),
+    ?assertEqual([{{<<"send">>, <<"timeout">>}, 1}], whittle_load_result:errors(Result)).
 
 garbage(_) ->
     Endless = fun(Socket) ->
@@ -430,7 +439,8 @@ last_samples(Config) ->
          end || Message <- [{stopped, sample(0)}, {sample, sample(0)}]],
     ?assertEqual({[], 1}, {Lost, whittle_load_result:event(started, Result)}),
     ?assertMatch({ok, #{lost := [1]}}, Silent),
-    ?assertEqual({agent_silent, 1}, receive Event -> Event end).
+    ?assertEqual({agent_silent, 1},
+                 receive {agent_silent, _} = Event -> Event after 0 -> none end).
 
 %% Waits until so many messages of agents wait, behind all others.
 behind(Count) ->

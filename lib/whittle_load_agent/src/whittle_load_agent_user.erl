@@ -16,6 +16,7 @@
                class :: pos_integer(),
                pc = 1 :: pos_integer(),
                socket = none :: none | {tcp, gen_tcp:socket()} | {tls, ssl:sslsocket()},
+               patience = 0 :: non_neg_integer(),    % of the socket's sends, in nanoseconds
                client :: whittle_load_agent_client:state(),
                random :: whittle_load_agent_random:state(),
                due :: integer(),                     % monotonic nanoseconds
@@ -91,21 +92,23 @@ run(#user{pc = Pc, class = Class} = User) ->
 carry_out({step, Name, _, _}, #user{socket = none} = User) -> failed(Name, not_connected, User);
 carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
     #shared{target = #{client := Module}} = shared(),
-    {Random, Next} = random(User),
+    {Random, Drawn} = random(User),
     case called(fun() -> Module:step(Step, values(Random, User), Client) end) of
         {sent, Bytes, State} ->
+            Next = patient(Timeout, Bytes, Drawn),
             case send(Bytes, Next) of
                 ok -> go(Next#user{client = State, due = now_ns()});
                 {error, Kind} -> failed(Name, Kind, Next)
             end;
         {await, Bytes, Await, State} ->
+            Next = patient(Timeout, Bytes, Drawn),
             case send(Bytes, Next) of
                 ok ->
                     await(Name, Await, timer(Next#user.due + Timeout),
                           Next#user{client = State, events = []}, Next#user.events);
                 {error, Kind} -> failed(Name, Kind, Next)
             end;
-        {error, Kind} -> failed(Name, Kind, Next)
+        {error, Kind} -> failed(Name, Kind, Drawn)
     end;
 carry_out({wait, Time}, #user{random = Random} = User) ->
     {Wait, Next} = whittle_load_agent_random:time(Time, Random),
@@ -199,8 +202,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
                        client := Module, options := ClientOptions, keep_alive := KeepAlive},
             sources = Sources} = shared(),
     Options = [binary, {active, ?READS}, {buffer, Buffer}, {nodelay, true},
-               {show_econnreset, true}, {send_timeout_close, true},
-               {send_timeout, min(max(1, milliseconds(Timeout)), 16#7fffffff)}]
+               {show_econnreset, true}, {send_timeout_close, true}, send_timeout(Timeout)]
         ++ case tuple_size(Sources) of
                0 -> [];
                Size -> [{ip, element(Id rem Size + 1, Sources)} | late_port(Transport)]
@@ -213,7 +215,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
             Now = now_ns(),
             ok = whittle_load_agent_tally:latency(<<"connect">>, Now - Due),
             {Random, Next} = random(User),
-            Connected = Next#user{socket = Socket, due = Now},
+            Connected = Next#user{socket = Socket, patience = Timeout, due = Now},
             case called(fun() -> {ok, Module:init(ClientOptions, values(Random, Connected))} end) of
                 {ok, State} ->
                     go(Connected#user{client = State, beat = first_beat(KeepAlive, Random)});
@@ -243,6 +245,19 @@ opened(tls, Host, Port, Options, Timeout) ->
         {ok, Socket} -> {ok, {tls, Socket}};
         {error, _} = Error -> Error
     end.
+
+send_timeout(Timeout) -> {send_timeout, min(max(1, milliseconds(Timeout)), 16#7fffffff)}.
+
+%% A server that does not read makes a send wait as long as its step may take. Most steps have the
+%% same time-out, so few of them change the socket. If the connection has failed, the send says so.
+patient(_, [], User) -> User;
+patient(Timeout, _, #user{patience = Timeout} = User) -> User;
+patient(Timeout, _, #user{socket = Socket} = User) ->
+    _ = case Socket of
+            {tcp, Tcp} -> inet:setopts(Tcp, [send_timeout(Timeout)]);
+            {tls, Tls} -> ssl:setopts(Tls, [send_timeout(Timeout)])
+        end,
+    User#user{patience = Timeout}.
 
 kind(Reason) when is_atom(Reason) -> Reason;
 kind({tls_alert, {Alert, _}}) -> Alert;
