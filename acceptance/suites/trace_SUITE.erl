@@ -208,7 +208,8 @@ nowhere_to_write(Config) ->
     [?assertEqual({1, iolist_to_binary(["whittle: ", Line, $\n])},
                   trace(File, ["sh", "-c", "echo ran"]))
      || {File, Line} <- [{Dir, [Dir, " is a directory: name a file with -o"]},
-                         {"/dev/null", "/dev/null is a device or a pipe: name a file with -o"},
+                         {"/dev/null", "/dev/null is a pipe, a socket, a device or a file of the "
+                                       "kernel: name a file with -o"},
                          {Dir ++ "/no/x",
                           [Dir, "/no/x cannot be written (no such file or directory): name "
                            "another output with -o"]}]].

@@ -88,7 +88,7 @@ write(Dir, Name, Bytes) ->
     File = filename:join(Dir, Name),
     case whittle_file:write(File, Bytes) of
         ok -> ok;
-        {error, enxio} = Error -> named(File, Error);
+        {error, eftype} = Error -> named(File, Error);
         {error, _} = Error ->
             _ = file:delete(File),
             named(File, Error)

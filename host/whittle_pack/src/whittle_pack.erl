@@ -173,7 +173,7 @@ text({is_directory, Out}) ->
     line("~ts is a directory: name a file with -o; only `whittle build --format dir' writes a "
          "directory", [Out]);
 text({not_a_file, Out}) ->
-    line("~ts is a device or a pipe: name a file with -o", [Out]);
+    line("~ts ~ts: name a file with -o", [Out, whittle_file:format_error(eftype)]);
 text({not_ours, Out}) ->
     line("~ts exists, but Whittle did not create it: remove it, or name another "
          "output with -o", [Out]);

@@ -17,7 +17,7 @@
 -define(LONGEST_NAME, 255).
 
 -type error() :: {is_directory, file:filename_all()}
-               | {not_a_file, file:filename_all()}        % a device, a pipe
+               | {not_a_file, file:filename_all()}        % a device, a pipe, a file in /proc
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
                | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
                | {cannot_write, {file:filename_all(), file:posix() | badarg}}
@@ -29,9 +29,9 @@
 %% @doc Checks that {@link write/3} may write to a path.
 -spec check(file:filename_all()) -> ok | {error, error()}.
 check(Out) ->
-    case file:read_file_info(Out) of
-        {ok, #file_info{type = directory}} -> {error, {is_directory, Out}};
-        {ok, #file_info{type = Type}} when Type =/= regular -> {error, {not_a_file, Out}};
+    case whittle_file:check(Out) of
+        {error, eisdir} -> {error, {is_directory, Out}};
+        {error, eftype} -> {error, {not_a_file, Out}};
         _ -> check_parent(Out)
     end.
 

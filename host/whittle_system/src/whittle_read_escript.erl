@@ -151,10 +151,16 @@ vsn(Main, Apps) ->
 archived(Files, Name, File) ->
     Tops = lists:usort([hd(binary:split(Path, <<"/">>))
                         || {Path, _} <- Files, filename:extension(Path) =:= <<".app">>]),
-    Read = [archived_app(Top, Files, File) || Top <- Tops],
+    IsTop = maps:from_keys(Tops, []),
+    Below = maps:groups_from_list(fun({[Top, _], _}) -> Top end,
+                                  fun({[_, Path], Bytes}) -> {Path, Bytes} end,
+                                  [{Parts, Bytes}
+                                   || {Path, Bytes} <- Files,
+                                      [_, _] = Parts <- [binary:split(Path, <<"/">>)]]),
+    Read = [archived_app(Top, maps:get(Top, Below, []), File) || Top <- Tops],
     Loose = [{loose(filename:basename(Path, <<".beam">>), File), Bytes}
              || {Path, Bytes} <- Files, filename:extension(Path) =:= <<".beam">>,
-                not lists:member(hd(binary:split(Path, <<"/">>)), Tops)],
+                not is_map_key(hd(binary:split(Path, <<"/">>)), IsTop)],
     More = [wrapped(Loose, Name, File) || Loose =/= []],
     {Apps, Notes} = lists:unzip(Read ++ More),
     {Apps, lists:append(Notes)}.
@@ -164,9 +170,7 @@ loose(Name, File) ->
     binary_to_atom(Name).
 
 archived_app(Top, Files, File) ->
-    Below = [{Path, mode(Bytes), fun() -> {ok, Bytes} end}
-             || {Full, Bytes} <- Files,
-                [First, Path] <- [binary:split(Full, <<"/">>)], First =:= Top],
+    Below = [{Path, mode(Bytes), fun() -> {ok, Bytes} end} || {Path, Bytes} <- Files],
     from_files(filename:join(File, Top), Below, File).
 
 %% Chooses the mode of a file. Archives of escripts have the modes of the build machine, or none.

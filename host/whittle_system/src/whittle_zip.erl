@@ -78,11 +78,15 @@ entries(_, _) ->
 check_paths(Paths) ->
     _ = [fail({odd_path, Path, Why}) || Path <- Paths,
                                         {error, Why} <- [whittle_file_name:check_path(Path)]],
-    Set = maps:from_keys(Paths, []),
-    _ = [fail({twice, Path}) || Path <- lists:sublist(Paths -- maps:keys(Set), 1)],
-    _ = [fail({file_and_directory, Above})
-         || Path <- Paths, {At, 1} <- binary:matches(Path, <<"/">>),
-            Above <- [binary:part(Path, 0, At)], is_map_key(Above, Set)],
+    _ = [fail({twice, Path}) || Path <- lists:sublist(Paths -- lists:usort(Paths), 1)],
+    check_directories(lists:sort([binary:split(Path, <<"/">>, [global]) || Path <- Paths])).
+
+%% In this order a path comes right before the first path below it.
+check_directories([Names, Next | More]) ->
+    lists:prefix(Names, Next)
+        andalso fail({file_and_directory, iolist_to_binary(lists:join($/, Names))}),
+    check_directories([Next | More]);
+check_directories(_) ->
     ok.
 
 check_sizes(Entries, Limit) ->

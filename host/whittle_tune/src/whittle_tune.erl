@@ -133,7 +133,7 @@ written(Bytes, Out) ->
     File = Out ++ ".trace",
     case whittle_file:write(File, Bytes) of
         ok -> {ok, File};
-        {error, enxio} -> {error, {file, File, enxio}};
+        {error, eftype} -> {error, {file, File, eftype}};
         {error, Reason} ->
             _ = file:delete(File),
             {error, {file, File, Reason}}

@@ -72,7 +72,7 @@ of_file(Source, File) ->
 
 %% Removes white space of ASCII at both ends. string:trim/1 fails on bytes that are not UTF-8.
 trimmed(Bytes) ->
-    re:replace(Bytes, "^[ \t\r\n]+|[ \t\r\n]+$", "",
+    re:replace(Bytes, "^[ \t\r\n]++|(?<![ \t\r\n])[ \t\r\n]++$", "",
                [global, dollar_endonly, {return, binary}]).
 
 %% Reads a cookie file. Refuses it if other users have rights to it.

@@ -104,7 +104,8 @@ other(Line, Lines) ->
         _ -> Lines
     end.
 
-trimmed(Line) -> re:replace(Line, "^\\s+|\\s+$", "", [global, {return, binary}]).
+%% The search reads white space only once, from its beginning.
+trimmed(Line) -> re:replace(Line, "^\\s++|(?<!\\s)\\s++$", "", [global, {return, binary}]).
 
 %% @doc Tells how much of the answer is there: `none' if no line of it has come, `partial' if lines
 %% are missing and more may come, `missing' if they are missing although the last line has come.

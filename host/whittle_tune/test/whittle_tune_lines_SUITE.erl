@@ -122,7 +122,11 @@ foreign(_) ->
                                                       "temperature 21\r\n\r\n", "iex> "]),
                                     whittle_tune_lines:new(<<"i1">>)),
     ?assertEqual({none, 0, 0}, whittle_tune_lines:state(Lines)),
-    ?assertEqual(<<"iex>">>, whittle_tune_lines:last(Lines)).
+    ?assertEqual(<<"iex>">>, whittle_tune_lines:last(Lines)),
+    %% White space inside a line begins again at each of its characters.
+    Long = iolist_to_binary(["x", lists:duplicate(1_000_000, $\s), "y"]),
+    Wide = whittle_tune_lines:feed(<<" ", Long/binary, " \r\n">>, Lines#{rest := <<>>}),
+    ?assertEqual(Long, whittle_tune_lines:last(Wide)).
 
 requests(_) ->
     [?assertEqual({Line, no}, {Line, whittle_console_line:request(Line)})

@@ -69,11 +69,11 @@ whole(File, Limit) ->
 text(File) -> whole(File, ?MOST_TEXT).
 
 %% @doc Writes a file as `file:write_file/2' does, but does not wait for the reader of a pipe. For a
-%% pipe or a socket the error is `enxio', as for a program that opens a pipe without waiting.
+%% pipe or a socket the error is `eftype'.
 -spec write(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
 write(File, Bytes) ->
     case file:read_file_info(File) of
-        {ok, #file_info{type = other}} -> {error, enxio};
+        {ok, #file_info{type = other}} -> {error, eftype};
         _ -> file:write_file(File, Bytes)
     end.
 

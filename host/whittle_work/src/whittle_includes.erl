@@ -8,7 +8,7 @@
 
 -export([check/3]).
 
-%% The largest source in bytes. The check follows no includes of a larger one.
+%% The largest source in bytes.
 -define(MOST, 10_000_000).
 
 %% The check reads so many bytes of an attribute, from its name on. A path has at most 4,096.
@@ -19,8 +19,10 @@
 
 %% @doc Checks the files that a source and its includes name. The compiler searches the given
 %% directories after that of the source. `Apps' has the directories of applications for
-%% `-include_lib'. The error is that of {@link whittle_file:check/1}. It passes over files that do
-%% not exist, because the compiler reports them.
+%% `-include_lib'. The error is that of {@link whittle_file:check/1}. It is `efbig' for a source of
+%% more than 10 MB, and for one with an attribute that the check cannot read: the attribute has
+%% more than 8,192 bytes, or more names than this VM has room for. The check passes over files that
+%% do not exist, because the compiler reports them.
 -spec check(file:filename(), Dirs :: [file:filename()], Apps :: #{atom() => file:filename()}) ->
           ok | {error, {file:filename(), file:posix() | badarg}}.
 check(File, Dirs, Apps) ->
@@ -42,8 +44,9 @@ source(File, Where, Seen) ->
             case whittle_file:whole(File, ?MOST) of
                 {ok, Text} ->
                     lists:foldl(fun(Named, Before) -> named(Named, File, Where, Before) end,
-                                Seen#{{Device, Inode} => []}, attributes(Text));
-                {error, eftype} -> throw({?MODULE, {File, eftype}});
+                                Seen#{{Device, Inode} => []}, attributes(File, Text));
+                {error, Reason} when Reason =:= eftype; Reason =:= efbig ->
+                    throw({?MODULE, {File, Reason}});
                 {error, _} -> Seen
             end;
         _ -> Seen
@@ -68,13 +71,13 @@ named({Kind, Name}, File, {Dirs, Apps} = Where, Seen) ->
     end.
 
 %% Finds the attributes without reading the whole text into tokens.
-attributes(Text) ->
-    case whittle_bounded:check_text(Text) =:= ok andalso attribute_places(Text) of
+attributes(File, Text) ->
+    case attribute_places(Text) of
         {match, Found} ->
             [Named || [{At, _}] <- Found,
-                      Named <- attribute(binary:part(Text, At, min(?LONGEST,
-                                                                   byte_size(Text) - At)))];
-        _ -> []
+                      Named <- attribute(File, binary:part(Text, At,
+                                                           min(?LONGEST, byte_size(Text) - At)))];
+        nomatch -> []
     end.
 
 %% Finds the names of attributes. A name follows the hyphen or a comment; behind a comment it is the
@@ -85,13 +88,25 @@ attribute_places(Text) ->
            "('?(?:include|include_lib|doc|moduledoc)\\b)",
            [global, {capture, [1], index}]).
 
-attribute(Text) ->
+attribute(File, Text) ->
+    whittle_bounded:check_text(Text) =:= ok orelse throw({?MODULE, {File, efbig}}),
     case erl_scan:tokens([], "-" ++ characters(Text) ++ "\n", 1) of
         {done, {ok, [{'-', _}, {atom, _, Kind} | Tokens], _}, _} ->
             path(Kind, [element(1, Token) || Token <- Tokens, element(1, Token) =/= string],
                  lists:append([Part || {string, _, Part} <- Tokens]));
+        {more, _} when byte_size(Text) =:= ?LONGEST ->
+            begins_path(Text) andalso throw({?MODULE, {File, efbig}}),
+            [];
         _ -> []
     end.
+
+%% Tells whether the beginning of a long attribute may name a file. Most long attributes are a text
+%% behind `-doc', and other long texts only look like an attribute.
+begins_path(Text) ->
+    White = "(?:[\\n" ?WHITE "]++|%.*+(?:\\n|\\z))*+",
+    re:run(Text, ["\\A'?(?:include(?:_lib)?'?", White, "(?:\\z|\\(", White, "(?:\\z|\"))",
+                  "|(?:module)?doc'?", White, "(?:\\z|\\(?", White, "(?:\\z|\\{)))"],
+           [{capture, none}]) =:= match.
 
 %% Strings that follow each other are one string.
 path(Kind, ['(', ')', dot], [_ | _] = Name) when Kind =:= include; Kind =:= include_lib ->

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([attributes/1, places/1, first_counts/1, again/1, passed_over/1, linear/1]).
+-export([attributes/1, places/1, first_counts/1, again/1, passed_over/1, large/1, linear/1]).
 
-all() -> [attributes, places, first_counts, again, passed_over, linear].
+all() -> [attributes, places, first_counts, again, passed_over, large, linear].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -66,6 +66,28 @@ again(Config) ->
 passed_over(Config) ->
     ?assertEqual(ok, whittle_includes:check(in("none", Config), [], #{})),
     ?assertEqual(ok, whittle_includes:check(in("a", Config), [], #{})).
+
+%% The check cannot know which file such a source names.
+large(Config) ->
+    Large = {error, {in("source.erl", Config), efbig}},
+    Blanks = lists:duplicate(10_000, $\n),
+    Comment = ["%", lists:duplicate(10_000, $x), "\n"],
+    [?assertEqual({Text, Large}, {Text, check(Text, [], #{}, Config)})
+     || Text <- [["-include(\"pipe\").", lists:duplicate(10_000_000, $\s)],
+                 ["-include(", Blanks, "\"pipe\")."], ["-include_lib", Blanks, "(\"pipe\")."],
+                 ["-'include'(\"pi\"", Comment, "\"pe\")."],
+                 ["-doc ({", Blanks, "file, \"pipe\"})."],
+                 ["-moduledoc ", Comment, "{file, \"pipe\"}."]]],
+    %% Many names elsewhere hide no include, and a long documentation names no file.
+    made:in_small_vm(fun() ->
+                             Names = [["z", integer_to_list(N), ","]
+                                      || N <- lists:seq(1, erlang:system_info(atom_limit))],
+                             ?assertEqual({error, {in("pipe", Config), eftype}},
+                                          check([Names, "\n-include(\"pipe\")."], [], #{}, Config))
+                     end),
+    [?assertEqual(ok, check(Text, [], #{}, Config))
+     || Text <- [["-doc \"", Blanks, "\"."], ["-doc ~\"", Blanks, "\"."],
+                 ["-doc #{", Blanks, "}."], ["\ninclude it", Blanks]]].
 
 %% With a search of comments from each hyphen, the first text took 82 seconds for a tenth of its
 %% bytes, and the time grew with the square of the bytes.
