@@ -5,8 +5,8 @@
 %% when it has no work. The protocol of a connection is a module of pure functions
 %% (presence_protocol). If it crashes, only that connection ends.
 %%
-%% The process waits for no client: if one does not read for `send_timeout' milliseconds, its
-%% connection ends.
+%% The process waits for no client. A few bytes wait in the VM for a client that does not read, for
+%% `send_timeout' milliseconds; then its connection ends.
 %% @hidden
 -module(presence_group).
 -behaviour(gen_server).
@@ -22,9 +22,11 @@
                 clients = #{} :: #{socket() => {module(), Protocol :: term()} | closing},
                 %% The time by which a client has to log in, or to close. Most clients have none.
                 deadlines = #{} :: #{socket() => integer()},
-                %% Clients that have sent nothing yet, and the time by which they have to do so if
-                %% too many others want to log in
-                silent = #{} :: #{socket() => integer()},
+                %% Clients that have to log in, and when they sent something last. If too many want
+                %% to log in, those that stall end.
+                heard = #{} :: #{socket() => {silent | stalls, integer()}},
+                %% Clients that do not read, and the time by which they have to
+                slow = #{} :: #{socket() => integer()},
                 ticking = false :: boolean(),
                 draining = false :: boolean()}).
 
@@ -89,20 +91,26 @@ message(_, State) -> State.
 
 %% Internal functions: connections
 
-take(Socket, Module, Options, #state{clients = Clients, silent = Silent} = State) ->
+take(Socket, Module, Options, #state{clients = Clients, heard = Heard} = State) ->
     Client = {Module, Module:init(Options)},
-    First = erlang:monotonic_time(millisecond) + presence_config:get(silent_timeout),
     Taken = deadline(Socket, presence_config:get(login_timeout),
                      State#state{clients = Clients#{Socket => Client},
-                                 silent = Silent#{Socket => First}}),
+                                 heard = Heard#{Socket => {silent, now_ms()}}}),
     case State of
         #state{draining = true} -> step(Socket, news, shutdown, Taken);
         _ -> activate(Socket, Taken)
     end.
 
-heard(Socket, #state{silent = Silent} = State) when is_map_key(Socket, Silent) ->
-    State#state{silent = maps:remove(Socket, Silent)};
+heard(Socket, #state{heard = Heard} = State) when is_map_key(Socket, Heard) ->
+    State#state{heard = Heard#{Socket := {stalls, now_ms()}}};
 heard(_, State) -> State.
+
+%% The client does not want to log in any more.
+decided(Socket, #state{heard = Heard} = State) when is_map_key(Socket, Heard) ->
+    State#state{heard = maps:remove(Socket, Heard)};
+decided(_, State) -> State.
+
+now_ms() -> erlang:monotonic_time(millisecond).
 
 activate(Socket, State) ->
     case presence_socket:activate(Socket) of
@@ -131,15 +139,25 @@ ticking(#state{ticking = false, deadlines = Deadlines} = State) when map_size(De
     State#state{ticking = true};
 ticking(State) -> State.
 
-tick(#state{deadlines = Deadlines, silent = Silent} = State) ->
-    Now = erlang:monotonic_time(millisecond),
-    %% A client that sends nothing must not keep others out.
-    Waited = case map_size(Silent) > 0 andalso presence_limits:is_crowded() of
-                 true -> maps:merge_with(fun(_, A, B) -> min(A, B) end, Deadlines, Silent);
-                 false -> Deadlines
-             end,
-    Late = [Socket || {Socket, At} <- maps:to_list(Waited), At =< Now],
-    ticking(lists:foldl(fun late/2, State, Late)).
+tick(#state{deadlines = Deadlines, heard = Heard} = State) ->
+    Now = now_ms(),
+    Late = [Socket || {Socket, At} <- maps:to_list(Deadlines), At =< Now],
+    Stalled = case map_size(Heard) > 0 andalso presence_limits:is_crowded() of
+                  true -> stalled(maps:to_list(Heard), Now - presence_config:get(silent_timeout));
+                  false -> []
+              end,
+    ticking(lists:foldl(fun late/2, State, lists:usort(Late ++ Stalled))).
+
+%% These clients must not keep others out: all that have sent nothing, and the one that has sent
+%% nothing for the longest time since. Under load, a client of a slow server stalls too, so each
+%% look ends only one of these.
+stalled(Heard, Before) ->
+    Old = [{At, Kind, Socket} || {Socket, {Kind, At}} <- Heard, At =< Before],
+    [Socket || {_, silent, Socket} <- Old]
+        ++ case lists:sort([{At, Socket} || {At, stalls, Socket} <- Old]) of
+               [{_, Longest} | _] -> [Longest];
+               [] -> []
+           end.
 
 late(Socket, #state{clients = Clients} = State) ->
     case Clients of
@@ -149,8 +167,8 @@ late(Socket, #state{clients = Clients} = State) ->
 
 %% Ends a connection. The user may have another one by now.
 gone(Socket, Reason, Before) ->
-    #state{index = Index, clients = Clients, deadlines = Deadlines} = State
-        = heard(Socket, Before),
+    #state{index = Index, clients = Clients, deadlines = Deadlines, slow = Slow} = State
+        = decided(Socket, Before),
     case Clients of
         #{Socket := Client} ->
             ok = logout(Socket, Client, State),
@@ -159,7 +177,8 @@ gone(Socket, Reason, Before) ->
             ok = presence_limits:leave(1),
             ok = presence_counts:ended(Reason),
             State#state{clients = maps:remove(Socket, Clients),
-                        deadlines = maps:remove(Socket, Deadlines)};
+                        deadlines = maps:remove(Socket, Deadlines),
+                        slow = maps:remove(Socket, Slow)};
         _ -> State
     end.
 
@@ -190,7 +209,8 @@ step(Socket, How, What, #state{clients = Clients} = State) ->
         _ -> State
     end.
 
-logged_in(Socket, #state{deadlines = Deadlines} = State) ->
+logged_in(Socket, Before) ->
+    #state{deadlines = Deadlines} = State = decided(Socket, Before),
     ok = presence_counts:login(ok),
     activate(Socket, State#state{deadlines = maps:remove(Socket, Deadlines)}).
 
@@ -198,9 +218,9 @@ logged_in(Socket, #state{deadlines = Deadlines} = State) ->
 %% The result is `stop' if the login is not decided yet, or if the connection ends.
 actions([{send, Bytes} | Actions], Out, Socket, Module, Protocol, Before) ->
     actions(Actions, [Out, Bytes], Socket, Module, Protocol, Before);
-actions(Actions, [_ | _] = Out, Socket, Module, Protocol, {_, State} = Before) ->
-    case presence_socket:send(Socket, Out) of
-        ok -> actions(Actions, [], Socket, Module, Protocol, Before);
+actions(Actions, [_ | _] = Out, Socket, Module, Protocol, {User, State}) ->
+    case send(Socket, Out, State) of
+        {ok, Next} -> actions(Actions, [], Socket, Module, Protocol, {User, Next});
         {error, timeout} -> {stop, gone(Socket, slow, State)};
         {error, _} -> {stop, gone(Socket, client, State)}
     end;
@@ -224,24 +244,49 @@ actions([{login, User}], [], Socket, Module, Protocol, {_, #state{index = Index}
            end};
 actions([{starttls, Bytes}], [], Socket, Module, _, {_, State}) ->
     %% The first bytes of the handshake must not come to this process.
-    case presence_socket:pause(Socket) =:= ok andalso presence_socket:send(Socket, Bytes) of
-        ok ->
-            #state{index = Index, clients = Clients, deadlines = Deadlines} = State,
+    case presence_socket:pause(Socket) =:= ok andalso send(Socket, Bytes, State) of
+        {ok, Sent} ->
+            #state{index = Index, clients = Clients, deadlines = Deadlines, slow = Slow} = Next
+                = decided(Socket, Sent),
             _ = presence_groups:released(Index, self()),
             ok = presence_tls:upgrade(Socket, Module),
-            {stop, State#state{clients = maps:remove(Socket, Clients),
-                               deadlines = maps:remove(Socket, Deadlines)}};
+            {stop, Next#state{clients = maps:remove(Socket, Clients),
+                              deadlines = maps:remove(Socket, Deadlines),
+                              slow = maps:remove(Socket, Slow)}};
         _ -> {stop, gone(Socket, client, State)}
     end;
 actions([close], [], Socket, _, _, {User, #state{index = Index} = State}) ->
     _ = [ok = presence_directory:logout(User, Index, Socket) || User =/= none],
     #state{clients = Clients} = State,
     Closing = deadline(Socket, ?CLOSING,
-                       heard(Socket, State#state{clients = Clients#{Socket := closing}})),
+                       decided(Socket, State#state{clients = Clients#{Socket := closing}})),
     {stop, case presence_socket:finish(Socket) of
                ok -> activate(Socket, Closing);
                {error, _} -> gone(Socket, server, Closing)
            end}.
+
+%% Sends without waiting for the client.
+send(Socket, Bytes, #state{slow = Slow} = State) ->
+    case {presence_socket:waiting(Socket), Slow} of
+        {most, _} -> {error, timeout};
+        {much, #{Socket := Until}} ->
+            case now_ms() < Until of
+                true -> sent(Socket, Bytes, State);
+                false -> {error, timeout}
+            end;
+        {much, _} ->
+            Until = now_ms() + presence_config:get(send_timeout),
+            sent(Socket, Bytes, State#state{slow = Slow#{Socket => Until}});
+        {little, #{Socket := _}} ->
+            sent(Socket, Bytes, State#state{slow = maps:remove(Socket, Slow)});
+        {little, _} -> sent(Socket, Bytes, State)
+    end.
+
+sent(Socket, Bytes, State) ->
+    case presence_socket:send(Socket, Bytes) of
+        ok -> {ok, State};
+        {error, _} = Error -> Error
+    end.
 
 put_client(Socket, Module, Protocol, #state{clients = Clients} = State) ->
     State#state{clients = Clients#{Socket := {Module, Protocol}}}.

@@ -23,6 +23,11 @@ upgrade(Socket, Module) ->
     end.
 
 handshake(Socket, Module) ->
+    Self = self(),
+    _ = spawn(fun() ->
+                      _ = monitor(process, Self),
+                      watch(Socket)
+              end),
     Certificate = presence_config:get(certificate),
     Key = case presence_config:get(key) of none -> Certificate; File -> File end,
     %% The server counts a failed handshake. A report of each would let clients flood the log.
@@ -32,6 +37,17 @@ handshake(Socket, Module) ->
             presence_groups:give(Encrypted, Module, #{admission => admitted, tls => true});
         {error, _} -> ended(Socket)
     catch _:_ -> ended(Socket)
+    end.
+
+%% A long handshake must not keep others out. The process of the handshake notices the end of the
+%% connection.
+watch(Socket) ->
+    receive {'DOWN', _, process, _, _} -> ok
+    after presence_config:get(silent_timeout) ->
+        case presence_limits:is_crowded() of
+            true -> _ = gen_tcp:shutdown(Socket, read_write), ok;
+            false -> watch(Socket)
+        end
     end.
 
 ended(Socket) ->

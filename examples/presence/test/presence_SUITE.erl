@@ -3,17 +3,18 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([messages/1, one_session/1, limit/1, logins/1, silent/1, memory/1, slow_client/1,
-         slow_end/1,
-         group_killed/1, login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1,
+-export([messages/1, one_session/1, limit/1, logins/1, silent/1, silent_handshake/1, memory/1,
+         slow_client/1, slow_end/1, waits_for_nobody/1, group_killed/1,
+         login_timeout/1, garbage/1, encrypted/1, port_in_use/1, metrics/1,
          drained/1, ring/1]).
 
 -define(HEADER, "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
                 "xmlns:stream='http://etherx.jabber.org/streams'>").
 
 all() ->
-    [messages, one_session, limit, logins, silent, memory, slow_client, slow_end, group_killed,
-     login_timeout, garbage, encrypted, port_in_use, metrics, drained, ring].
+    [messages, one_session, limit, logins, silent, silent_handshake, memory, slow_client, slow_end,
+     waits_for_nobody, group_killed, login_timeout, garbage, encrypted,
+     port_in_use, metrics, drained, ring].
 
 init_per_testcase(Case, Config) ->
     _ = application:load(presence),
@@ -28,6 +29,10 @@ settings(logins, _) -> [{logins, 1}];
 %% Any VM has more than one byte in use.
 settings(memory, _) -> [{memory, 1}];
 settings(silent, _) -> [{logins, 1}, {login_timeout, 3_600_000}, {silent_timeout, 1}];
+settings(silent_handshake, Config) ->
+    [{logins, 1}, {silent_timeout, 1} | settings(encrypted, Config)] ++ [{plain, always}];
+settings(Case, _) when Case =:= slow_end; Case =:= waits_for_nobody ->
+    [{send_timeout, 3_600_000}];
 settings(login_timeout, _) -> [{login_timeout, 1}];
 settings(metrics, _) -> [{metrics_port, 0}];
 settings(drained, _) -> [{drain_timeout, 3_600_000}];
@@ -113,18 +118,22 @@ silent(_) ->
     _ = admitted("bob"),
     ?assertMatch({ok, _}, gen_tcp:recv(Ann, 0)),
     ?assertEqual({error, closed}, gen_tcp:recv(Ann, 0)),
-    %% A client that has sent something may take its time.
+    %% So does one that has sent something, and then nothing more.
     Cat = connect(lines),
     ok = gen_tcp:send(Cat, "ping\n"),
     ?assertEqual(<<"pong\n">>, line(Cat)),
-    [begin
-         Dan = connect(lines),
-         ok = gen_tcp:send(Dan, "login dan secret\n"),
-         ?assertEqual(<<"error busy: try again later\n">>, line(Dan)),
-         ok = gen_tcp:close(Dan)
-     end || _ <- lists:seq(1, 3)],
-    ok = gen_tcp:send(Cat, "login cat secret\n"),
-    ?assertEqual(<<"welcome cat\n">>, line(Cat)).
+    _ = admitted("dan"),
+    ?assertEqual(<<"error you took too long to log in\n">>, line(Cat)).
+
+%% A client that does not begin the handshake keeps another one out only for a moment.
+silent_handshake(_) ->
+    case lists:keyfind(xmpps, 1, presence:ports()) of
+        false -> ok;                                  % This OTP has no ssl.
+        _ ->
+            Ann = connect(xmpps),
+            _ = admitted("bob"),
+            ?assertEqual({error, closed}, gen_tcp:recv(Ann, 0))
+    end.
 
 memory(_) ->
     Ann = connect(lines),
@@ -163,6 +172,12 @@ slow_end(_) ->
     ok = served(Bob, Slow, Server),
     %% The client has not got the last word, for which the server would have waited.
     ?assertEqual(nomatch, binary:match(rest(Slow, <<>>), <<"elsewhere">>)).
+
+%% The group does not wait for a client that does not read.
+waits_for_nobody(_) ->
+    _Slow = lines("slow"),
+    Bob = lines("bob"),
+    flood(Bob, ["to slow ", binary:copy(<<"x">>, 9000), $\n]).
 
 fill(Bob, Server) ->
     case inet:getstat(Server, [send_pend]) of
