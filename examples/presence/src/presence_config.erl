@@ -13,7 +13,8 @@
 -type key() :: xmpp_port | xmpps_port | lines_port | metrics_port | ip | reuseport | acceptors
              | backlog | domain | secret | users | plain | plain_here | certificate | key | nodes
              | retry | limit | logins | memory | memory_high | group | waiting | router_limit
-             | largest | login_timeout | silent_timeout | send_timeout | drain_timeout.
+             | largest | handshake_timeout | login_timeout | silent_timeout | send_timeout
+             | drain_timeout.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: string()}}
                | {no_secret, []}
@@ -30,7 +31,8 @@
          {retry, positive, 1000}, {limit, limit, auto}, {memory, limit, auto},
          {memory_high, percent, 96}, {group, positive, 32}, {waiting, positive, 1000},
          {router_limit, positive, 10000}, {largest, positive, 10000},
-         {login_timeout, positive, 30000}, {silent_timeout, positive, 3000},
+         {handshake_timeout, positive, 10000}, {login_timeout, positive, 30000},
+         {silent_timeout, positive, 3000},
          {logins, positive, 2000}, {send_timeout, positive, 200},
          {drain_timeout, positive, 10000}]).
 

@@ -7,9 +7,6 @@
 
 -export([upgrade/2]).
 
-%% Milliseconds for a handshake
--define(PATIENCE, 10_000).
-
 %% @doc Takes a socket of the calling process, and gives it to a group when it is encrypted. If that
 %% fails, the socket is closed, and the connection does not count any more.
 -spec upgrade(gen_tcp:socket(), module()) -> ok.
@@ -32,7 +29,8 @@ handshake(Socket, Module) ->
     Key = case presence_config:get(key) of none -> Certificate; File -> File end,
     %% The server counts a failed handshake. A report of each would let clients flood the log.
     try ssl:handshake(Socket, [{certfile, Certificate}, {keyfile, Key}, {hibernate_after, 1000},
-                               {log_level, error}], ?PATIENCE) of
+                               {log_level, error}],
+                      presence_config:get(handshake_timeout)) of
         {ok, Encrypted} ->
             presence_groups:give(Encrypted, Module, #{admission => admitted, tls => true});
         {error, _} -> ended(Socket)

@@ -178,6 +178,7 @@ tell({started, shake}) -> whittle_progress:step("shaking");
 tell({started, pack}) -> whittle_progress:step("packing");
 tell({Event, _}) when Event =:= started; Event =:= ended -> ok;
 tell({note, Note}) -> whittle_progress:note(Note);
+tell({waiting, Text}) -> whittle_progress:stage(Text);
 tell({runtime, Progress}) -> whittle_progress:event(Progress).
 
 %% Internal: the result

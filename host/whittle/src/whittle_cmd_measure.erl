@@ -129,6 +129,7 @@ tell({stage, Text}) -> whittle_progress:stage(Text);
 tell({build, Index, Count, Name}) ->
     whittle_progress:step(io_lib:format("program ~b of ~b: ~ts", [Index, Count, Name]));
 tell({make, {note, _}}) -> ok;
+tell({make, {waiting, Text}}) -> whittle_progress:stage(Text);
 tell({make, {runtime, Progress}}) -> whittle_progress:event(Progress);
 tell({make, _}) -> ok;
 tell({run, Index, Count, Key, {left, Seconds}}) ->

@@ -220,6 +220,7 @@ percent(Text) ->
     end.
 
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
+tell({waiting, Text}) -> whittle_progress:stage(Text);
 tell({run, Phase, Name, {left, Seconds}}) ->
     whittle_progress:step(io_lib:format("~ts: ~ts, about ~b s left", [Phase, Name, Seconds]));
 tell({console, Got, Of}) ->

@@ -63,10 +63,10 @@
           keep_file => file:filename(),     % names of functions to keep
           evidence_file => file:filename()}.% the recording of `whittle trace'
 
-%% The start and the end of a step; a note for a person; the progress of a build of the VM. A step
-%% that fails does not end.
+%% The start and the end of a step; a note for a person; the reason why the build waits for another
+%% program; the progress of a build of the VM. A step that fails does not end.
 -type event() :: {started | ended, step() | pass() | part()}
-               | {note, unicode:chardata()}
+               | {note | waiting, unicode:chardata()}
                | {runtime, whittle_runtime:progress()}.
 
 %% The steps of make/1, in order. system/1 has those up to `passes' without `output'.
@@ -259,6 +259,8 @@ tell(Event, #{request := #{tell := Tell}}) ->
     _ = Tell(Event),
     ok.
 
+teller(Build) -> fun(Event) -> tell(Event, Build) end.
+
 %% Internal functions: the steps, in their order
 
 check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_options(Build))).
@@ -307,7 +309,8 @@ check_needs(#{request := #{input := Input, otp := Release, add := Add,
         false ->
             steps([fun(_) -> in(system, whittle_read:check_needs(
                                           Input, #{libs => libs(Build), add => Add,
-                                                   outside_links => Links, otp => Release})) end,
+                                                   outside_links => Links, otp => Release,
+                                                   tell => teller(Build)})) end,
                    fun(_) -> {ok, Build} end]);
         true ->
             {ok, Build}
@@ -331,7 +334,7 @@ read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib
     steps([fun(_) -> in(system, whittle_read:read(
                                   Input, #{otp_lib => Otp, libs => libs(Build),
                                            natives => Natives, add => Add,
-                                           outside_links => Links})) end,
+                                           outside_links => Links, tell => teller(Build)})) end,
            fun(System) -> in(system, whittle_device:add(System)) end,
            fun(System) ->
                    With = whittle_make_settings:add(maps:get(settings, Build), System),
@@ -366,9 +369,8 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
                  = Request, shake := Shake, system := System, otp_lib := Otp} = Build) ->
     %% Only the JIT reads the types that the compiler found.
     Types = case Flavor of size -> drop; speed -> keep end,
-    Tell = fun(Event) -> tell(Event, Build) end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
-                shake => Shake, otp => Otp, tell => Tell},
+                shake => Shake, otp => Otp, tell => teller(Build)},
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->
             Shaken = maps:get(shake, Results, #{plan => none, costs => none}),

@@ -10,13 +10,13 @@
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
          bad_files/1, bad_requests/1, bad_vm/1, checked/1, bad_shake/1, too_many_names/1,
          no_input/1, writes_nothing/1,
-         plan_files/1, every_error_is_one_line/1]).
+         waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
      bad_requests, bad_vm, checked, bad_shake, too_many_names, no_input,
-     writes_nothing, plan_files,
+     writes_nothing, waits_for_a_build, plan_files,
      every_error_is_one_line, {group, output}].
 
 groups() ->
@@ -204,6 +204,24 @@ writes_nothing(Config) ->
     try ?assertMatch({_, {ok, #{}}}, made(#{passes => []}, Config))
     after ok = file:set_cwd(Before)
     end.
+
+%% A build that waits for another build of the same project says so.
+waits_for_a_build(Config) ->
+    Dir = filename:join(?config(dir, Config), "project"),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    made:file(filename:join(Dir, "src/project.app.src"),
+              "{application, project, [{vsn, \"1\"}, {applications, [kernel, stdlib]}]}.\n"),
+    {ok, Lock} = whittle_lock:take(Dir, #{}),
+    Self = self(),
+    Tell = fun({waiting, Text}) ->
+                   Self ! {waiting, unicode:characters_to_list(Text)},
+                   whittle_lock:release(Lock);
+              (_) -> ok
+           end,
+    {ok, _} = whittle_make:system(maps:merge(staged:options(),
+                                             #{input => Dir, passes => [], tell => Tell})),
+    Waiting = Dir ++ ": waiting for another build of this project",
+    receive {waiting, Told} -> ?assertEqual(Waiting, Told) end.
 
 %% A plan belongs to one output, and no other file is replaced by one.
 plan_files(Config) ->

@@ -10,19 +10,21 @@
 %% that rebar3 built, and returns the function's result.
 %%
 %% The lock of the project's directory lets only one build at a time write to `_build' and read
-%% it. The compilation fetches nothing. A missing dependency gives the error `not_fetched'. For the
-%% libraries see {@link with_erlc/4}. The context tells whether it refuses links out of the project.
--spec with_rebar3(file:filename(), {[file:filename()], whittle_read_app:context()},
+%% it. If another program holds the lock, the function tells so and waits. The compilation fetches
+%% nothing. A missing dependency gives the error `not_fetched'. For the libraries see {@link
+%% with_erlc/4}. The context tells whether it refuses links out of the project.
+-spec with_rebar3(file:filename(),
+                  {[file:filename()], whittle_read_app:context(), whittle_read:tell()},
                   fun((file:filename()) -> {ok, Read} | {error, whittle_system:error()})) ->
           {ok, Read} | {error, whittle_system:error()}.
-with_rebar3(Dir, How, Read) ->
+with_rebar3(Dir, {Libs, Context, Tell}, Read) ->
     case os:find_executable("rebar3") of
         false -> {error, {no_program, {"rebar3", "Debian package rebar3"}}};
         Rebar3 ->
-            case whittle_lock:take(Dir, #{wait => infinity}) of
+            case lock(Dir, Tell) of
                 {ok, Lock} ->
                     try
-                        rebar3(Rebar3, Dir, How, Read)
+                        rebar3(Rebar3, Dir, {Libs, Context}, Read)
                     after
                         whittle_lock:release(Lock)
                     end;
@@ -31,6 +33,14 @@ with_rebar3(Dir, How, Read) ->
                 {error, Reason} ->
                     {error, {not_locked, {Dir, Reason}}}
             end
+    end.
+
+lock(Dir, Tell) ->
+    case whittle_lock:take(Dir, #{wait => 0}) of
+        busy ->
+            _ = Tell({waiting, [Dir, ": waiting for another build of this project"]}),
+            whittle_lock:take(Dir, #{wait => infinity});
+        Result -> Result
     end.
 
 rebar3(Rebar3, Dir, {Libs, Context}, Read) ->

@@ -13,7 +13,7 @@
 
 -export([check/1, check_needs/2, read/2]).
 
--export_type([options/0, needs/0, how/0, found/0]).
+-export_type([options/0, needs/0, how/0, tell/0, found/0]).
 
 -type options() ::
         #{otp_lib := file:filename() | whittle_otp_lib:otp_lib(), % lib/ of the chosen OTP
@@ -23,15 +23,19 @@
                                             % default: note
           natives => [{file:filename(), whittle_native:native()}],
                                             % C to link in, with its description; default: none
-          add => [whittle_system:app_name()]}.  % further applications to include; the
+          add => [whittle_system:app_name()],   % further applications to include; the
                                             % boot script does not start them; default: none
+          tell => tell()}.
 
 %% The options of check_needs/2. `otp' is a release for its error.
 -type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
-                   outside_links => note | refuse, otp := string()}.
+                   outside_links => note | refuse, otp := string(), tell => tell()}.
 
 %% The options that readers take.
--type how() :: #{libs := [file:filename()], outside_links := note | refuse}.
+-type how() :: #{libs := [file:filename()], outside_links := note | refuse, tell := tell()}.
+
+%% Receives the reason of a wait, in the calling process. Default: nobody hears it.
+-type tell() :: fun(({waiting, unicode:chardata()}) -> term()).
 
 -type found() ::
         #{name := string(),
@@ -88,8 +92,8 @@ read(Path, #{otp_lib := Lib} = Options) ->
        fun(Otp) -> found(Path, Otp, how(Options)) end,
        fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
 
-how(Options) -> maps:merge(#{libs => [], outside_links => note},
-                           maps:with([libs, outside_links], Options)).
+how(Options) -> maps:merge(#{libs => [], outside_links => note, tell => fun(_) -> ok end},
+                           maps:with([libs, outside_links, tell], Options)).
 
 found(Path, Otp, How) ->
     Result = case kind(Path) of

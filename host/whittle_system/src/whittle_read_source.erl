@@ -43,7 +43,7 @@ read_application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
                    end]))
     end.
 
-read_project(Dir, #{outside_links := Links, libs := Libs}) ->
+read_project(Dir, #{outside_links := Links, libs := Libs, tell := Tell}) ->
     Context = #{kind => input, root => Dir, outside_links => Links},
     Read = fun(Lib) ->
                    Own = own_apps(Dir),
@@ -55,7 +55,7 @@ read_project(Dir, #{outside_links := Links, libs := Libs}) ->
     whittle_work:steps(
       [fun(_) -> whittle_work:steps([fun(_) -> refuse_links(Own, Context) end
                                      || Own <- own_directories(Dir)]) end,
-       fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context}, Read) end]).
+       fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context, Tell}, Read) end]).
 
 %% Refuses links before a compiler or the check of the sources follows them.
 refuse_links(Dir, Context) ->

@@ -206,7 +206,7 @@ one_build_of_a_project(Config) ->
                              whittle_lock:take(Dir, #{})}}
            end,
     ?assertEqual({ok, {true, busy}},
-                 whittle_compile:with_rebar3(Dir, {[], #{kind => input}}, Read)),
+                 whittle_compile:with_rebar3(Dir, {[], #{kind => input}, fun(_) -> ok end}, Read)),
     {ok, Lock} = whittle_lock:take(Dir, #{}),
     ok = whittle_lock:release(Lock),
     Line = whittle_system:format_error({not_locked, {Dir, enolck}}),
