@@ -148,28 +148,25 @@ until(Bytes, At, Kind, Pattern) ->
         nomatch -> {more, max(At, byte_size(Bytes) - byte_size(Pattern) + 1), {Kind, Pattern}}
     end.
 
-%% A `>' in quotes does not end the tag. The last byte may be the `/' of an empty element.
-end_of_tag(Bytes, At, none) ->
-    Scope = {At, byte_size(Bytes) - At},
-    case binary:match(Bytes, [<<">">>, <<"\"">>, <<"'">>], [{scope, Scope}]) of
-        nomatch -> {more, max(At, byte_size(Bytes) - 1), {tag, none}};
-        {Found, 1} ->
-            case binary:at(Bytes, Found) of
-                $> when Found > 0 ->
-                    case binary:at(Bytes, Found - 1) of
-                        $/ -> {empty, Found + 1};
-                        _ -> {open, Found + 1}
-                    end;
-                %% The quote before was the last byte of a read.
-                $> -> {open, 1};
-                Quote -> end_of_tag(Bytes, Found + 1, Quote)
-            end
-    end;
+%% A `>' in quotes does not end the tag. The last byte may be the `/' of an empty element. A tag is
+%% short, and a loop is faster there than binary:match/2, which compiles its patterns each time.
 end_of_tag(Bytes, At, Quote) ->
-    case binary:match(Bytes, <<Quote>>, [{scope, {At, byte_size(Bytes) - At}}]) of
-        {Closed, 1} -> end_of_tag(Bytes, Closed + 1, none);
-        nomatch -> {more, byte_size(Bytes), {tag, Quote}}
-    end.
+    <<_:At/binary, Rest/binary>> = Bytes,
+    in_tag(Rest, Quote, At, At, Bytes).
+
+%% Since is the first byte that may be the `/'.
+in_tag(<<$>, _/binary>>, none, At, Since, Bytes) ->
+    %% If a read ended within the tag, the byte before may be missing: it was a quote.
+    case At > Since andalso binary:at(Bytes, At - 1) of
+        $/ -> {empty, At + 1};
+        _ -> {open, At + 1}
+    end;
+in_tag(<<Quote, Rest/binary>>, none, At, _, Bytes) when Quote =:= $"; Quote =:= $' ->
+    in_tag(Rest, Quote, At + 1, At + 1, Bytes);
+in_tag(<<Quote, Rest/binary>>, Quote, At, _, Bytes) -> in_tag(Rest, none, At + 1, At + 1, Bytes);
+in_tag(<<_, Rest/binary>>, Quote, At, Since, Bytes) -> in_tag(Rest, Quote, At + 1, Since, Bytes);
+in_tag(<<>>, none, At, Since, _) -> {more, max(Since, At - 1), {tag, none}};
+in_tag(<<>>, Quote, At, _, _) -> {more, At, {tag, Quote}}.
 
 %% Internal functions: elements
 
@@ -215,7 +212,7 @@ content(Bytes, Name, Children) ->
     end.
 
 opening(<<"<", Bytes/binary>>) ->
-    {Name, Rest} = name(Bytes, 0),
+    {Name, Rest} = name(Bytes),
     attributes(blank(Rest), Name, []).
 
 attributes(<<"/>", Rest/binary>>, Name, Attributes) ->
@@ -223,38 +220,50 @@ attributes(<<"/>", Rest/binary>>, Name, Attributes) ->
 attributes(<<">", Rest/binary>>, Name, Attributes) ->
     {Name, lists:reverse(Attributes), open, Rest};
 attributes(Bytes, Name, Attributes) ->
-    {Attribute, Rest} = name(Bytes, 0),
+    {Attribute, Rest} = name(Bytes),
     case blank(Rest) of
         <<"=", After/binary>> ->
             case blank(After) of
                 <<Quote, Text/binary>> when Quote =:= $"; Quote =:= $' ->
-                    case binary:split(Text, <<Quote>>) of
-                        [Value, Last] ->
+                    case index(Text, Quote, 0) of
+                        none -> throw(bad_xml);
+                        Length ->
+                            <<Value:Length/binary, _, Last/binary>> = Text,
                             attributes(blank(Last), Name,
-                                       [{Attribute, unescaped(Value)} | Attributes]);
-                        [_] -> throw(bad_xml)
+                                       [{Attribute, unescaped(Value)} | Attributes])
                     end;
                 _ -> throw(bad_xml)
             end;
         _ -> throw(bad_xml)
     end.
 
-name(Bytes, Length) ->
-    case Bytes of
-        <<_:Length/binary, Char, _/binary>>
-          when Char =/= $\s, Char =/= $>, Char =/= $/, Char =/= $=, Char =/= $\n, Char =/= $\t,
-               Char =/= $\r, Char =/= $<, Char =/= $", Char =/= $' ->
-            name(Bytes, Length + 1);
-        <<Name:Length/binary, Rest/binary>> when Length > 0 -> {Name, Rest};
-        _ -> throw(bad_xml)
+name(Bytes) ->
+    case name_length(Bytes, 0) of
+        0 -> throw(bad_xml);
+        Length -> {binary:part(Bytes, 0, Length), rest(Bytes, Length)}
     end.
+
+name_length(<<Char, Rest/binary>>, Length)
+  when Char =/= $\s, Char =/= $>, Char =/= $/, Char =/= $=, Char =/= $\n, Char =/= $\t,
+       Char =/= $\r, Char =/= $<, Char =/= $", Char =/= $' ->
+    name_length(Rest, Length + 1);
+name_length(_, Length) -> Length.
 
 blank(<<Char, Rest/binary>>) when Char =:= $\s; Char =:= $\n; Char =:= $\t; Char =:= $\r ->
     blank(Rest);
 blank(Bytes) -> Bytes.
 
 %% The result is a copy, so it does not keep the whole stanza.
-unescaped(Text) -> iolist_to_binary(pieces(Text)).
+unescaped(Text) ->
+    case index(Text, $&, 0) of
+        none -> binary:copy(Text);
+        _ -> iolist_to_binary(pieces(Text))
+    end.
+
+%% The position of a byte
+index(<<Byte, _/binary>>, Byte, At) -> At;
+index(<<_, Rest/binary>>, Byte, At) -> index(Rest, Byte, At + 1);
+index(<<>>, _, _) -> none.
 
 pieces(Text) ->
     case binary:split(Text, <<"&">>) of

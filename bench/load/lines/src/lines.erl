@@ -1,15 +1,18 @@
 %% @doc Sends everything back that a client sends. Several of these VMs share one port.
 %%
 %% The first argument is the port. The program writes `listening' when it accepts, and ends when its
-%% standard input ends. A connection that waits hibernates, and reads 64 bytes at once.
+%% standard input ends. A group of connections that waits hibernates, and reads 64 bytes at once.
 -module(lines).
 -behaviour(application).
 
 -export([start/2, stop/1]).
-%% A connection wakes up here.
--export([held/1]).
+%% A group wakes up here.
+-export([group/2]).
 
 -define(ACCEPTORS, 64).
+-define(GROUP, 32).
+-define(READS, 16).
+-define(IDLE_MS, 100).
 %% A VM without free descriptors accepts again after this time.
 -define(FULL_MS, 100).
 
@@ -33,13 +36,25 @@ until_end_of_input() ->
     true = port_command(Port, <<"listening\n">>),
     receive {Port, eof} -> halt(0) end.
 
-%% The process that accepts a connection also holds it.
-accepting(Listener) ->
-    spawn(fun() ->
-                  Socket = accept(Listener),
-                  accepting(Listener),
-                  rest(Socket)
-          end).
+%% A process holds many connections, as in examples/presence: each connection then needs less
+%% memory.
+accepting(Listener) -> spawn(fun() -> accepting(Listener, group(), ?GROUP) end).
+
+accepting(Listener, Group, 0) ->
+    Group ! full,
+    accepting(Listener, group(), ?GROUP);
+accepting(Listener, Group, Free) ->
+    Socket = accept(Listener),
+    case gen_tcp:controlling_process(Socket, Group) of
+        ok ->
+            Group ! {take, Socket},
+            accepting(Listener, Group, Free - 1);
+        {error, _} ->
+            ok = gen_tcp:close(Socket),
+            accepting(Listener, Group, Free)
+    end.
+
+group() -> spawn(fun() -> group(0, growing) end).
 
 accept(Listener) ->
     case gen_tcp:accept(Listener) of
@@ -48,21 +63,31 @@ accept(Listener) ->
             receive after ?FULL_MS -> accept(Listener) end
     end.
 
-rest(Socket) ->
-    case inet:setopts(Socket, [{active, once}]) of
-        ok -> erlang:hibernate(?MODULE, held, [Socket]);
-        {error, _} -> gen_tcp:close(Socket)
+%% @private Open is the number of connections.
+-spec group(non_neg_integer(), growing | full) -> ok.
+group(0, full) -> ok;
+group(Open, Growth) ->
+    receive
+        {tcp, Socket, Bytes} -> group(sent(gen_tcp:send(Socket, Bytes), Socket, Open), Growth);
+        {tcp_passive, Socket} -> group(read_on(Socket, Open), Growth);
+        {tcp_closed, _} -> group(Open - 1, Growth);
+        {tcp_error, _, _} -> group(Open, Growth);
+        {take, Socket} -> group(read_on(Socket, Open + 1), Growth);
+        full -> group(Open, full)
+    after ?IDLE_MS -> erlang:hibernate(?MODULE, group, [Open, Growth])
     end.
 
-%% @private
--spec held(gen_tcp:socket()) -> ok.
-held(Socket) ->
-    receive
-        {tcp, Socket, Bytes} ->
-            case gen_tcp:send(Socket, Bytes) of
-                ok -> rest(Socket);
-                {error, _} -> gen_tcp:close(Socket)
-            end;
-        {tcp_closed, Socket} -> ok;
-        {tcp_error, Socket, _} -> ok
+%% If the connection has failed, no message about its end may follow.
+sent(ok, _, Open) -> Open;
+sent({error, _}, Socket, Open) -> ended(Socket, Open).
+
+read_on(Socket, Open) ->
+    case inet:setopts(Socket, [{active, ?READS}]) of
+        ok -> Open;
+        {error, _} -> ended(Socket, Open)
     end.
+
+ended(Socket, Open) ->
+    ok = gen_tcp:close(Socket),
+    receive {tcp_closed, Socket} -> ok after 0 -> ok end,
+    Open - 1.
