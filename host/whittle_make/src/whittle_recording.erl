@@ -85,13 +85,14 @@ bytes(Dir) ->
 %% any other OTP counts some OTP modules as the program's own.
 -spec own(whittle_shake_evidence:evidence()) -> [module()].
 own(Evidence) ->
-    Known = modules(fun whittle_device:is_device/1, whittle_device:lib_dir())
-        ++ [M || Lib <- [code:lib_dir() | whittle_runtime:otp_libs(#{})],
-                 M <- modules(fun whittle_otp:is_otp/1, Lib)],
-    whittle_shake_evidence:modules(Evidence) -- Known.
+    Known = maps:from_keys(
+              modules(fun whittle_device:is_device/1, whittle_device:lib_dir())
+              ++ [Name || Lib <- [code:lib_dir() | whittle_runtime:otp_libs(#{})],
+                          Name <- modules(fun whittle_otp:is_otp/1, Lib)], []),
+    [M || M <- whittle_shake_evidence:modules(Evidence), not is_map_key(atom_to_list(M), Known)].
 
 modules(Is, Lib) ->
-    [list_to_atom(filename:basename(File, ".beam"))
+    [filename:basename(File, ".beam")
      || Dir <- filelib:wildcard("*/ebin", Lib),
         Is(list_to_atom(hd(string:split(filename:dirname(Dir), "-")))),
         File <- filelib:wildcard("*.beam", filename:join(Lib, Dir))].

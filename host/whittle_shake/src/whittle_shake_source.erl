@@ -24,8 +24,8 @@ headers(System, Modules) ->
                               {<<"include/", _/binary>> = Path, #{bytes := Bytes}}
                                   <- maps:to_list(Files),
                               filename:extension(Path) =:= <<".hrl">>,
-                              {M, F} <- lists:usort(in_header(whittle_term:tokens(Bytes))),
-                              Mfa <- called([M], #{atom_to_binary(F) => []}, Modules)])}.
+                              {M, Names} <- by_module(in_header(whittle_term:tokens(Bytes))),
+                              Mfa <- called([M], Names, Modules)])}.
 
 %% @doc Lists the functions that scripts call by name, with any arity, each with its file.
 -spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
@@ -71,8 +71,9 @@ in_elixir(Bytes, Modules) ->
 -spec in_erlang(binary(), #{module() => whittle_shake_summary:summary()}) -> {[mfa()], [atom()]}.
 in_erlang(Bytes, Modules) ->
     Tokens = whittle_term:tokens(Bytes),
-    {[{M, F, A} || {M, F} <- lists:usort(named_calls(Tokens)),
-                   #{M := #{exports := Exports}} <- [Modules], {Name, A} <- Exports, Name =:= F],
+    {lists:usort([{M, F, A} || {M, Names} <- by_module(named_calls(Tokens)),
+                               #{M := #{exports := Exports}} <- [Modules], {F, A} <- Exports,
+                               is_map_key(atom_to_binary(F), Names)]),
      lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
 
 %% Internal
@@ -176,6 +177,11 @@ aliases(Text) ->
 
 by_first(Pairs) ->
     maps:groups_from_list(fun({Key, _}) -> Key end, fun({_, Value}) -> Value end, Pairs).
+
+%% Groups calls, so that a search reads the exports of each module once.
+by_module(Calls) ->
+    [{M, maps:from_keys([atom_to_binary(F) || F <- Names], [])}
+     || {M, Names} <- maps:to_list(by_first(Calls))].
 
 groups(Expression, Text) ->
     maps:to_list(by_first([{Name, Function} || [Name, Function] <- found(Expression, Text)])).

@@ -5,7 +5,8 @@
 
 -export([all/0]).
 -export([headers/1, other_files/1, no_erlang/1, runtime_exs/1, macros/1, comments/1,
-         aliases/1, long_words/1, long_names/1, many_names/1, many_aliases/1, in_a_plan/1]).
+         aliases/1, long_words/1, long_names/1, many_names/1, many_aliases/1, many_functions/1,
+         in_a_plan/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -131,6 +132,26 @@ many_aliases() ->
     ?assertMatch({error, {<<"runtime.exs">>, _}},
                  whittle_shake_data:check_texts(with_script(Script))),
     ?assertEqual(ok, whittle_shake_data:check_texts(with_script(tl(Script)))).
+
+%% The search reads the exports of a module once, and not for each function that a text names.
+many_functions(_) ->
+    [begin
+         [Less, More] = [work_of(Search, Count) || Count <- [2000, 4000]],
+         ?assert(More < 3 * Less)
+     end || Search <- [fun of_headers/2, fun in_erlang/2]].
+
+%% Returns the work of a search for so many functions of one module.
+work_of(Search, Count) ->
+    Names = [list_to_atom("f" ++ integer_to_list(N)) || N <- lists:seq(1, Count)],
+    System = with_file(<<"include/a.hrl">>, [["m:", atom_to_list(F), "(), "] || F <- Names]),
+    Before = process_info(self(), reductions),
+    ?assertEqual(Count, length(Search(System, #{m => [{F, 0} || F <- Names]}))),
+    element(2, process_info(self(), reductions)) - element(2, Before).
+
+in_erlang(System, Exports) ->
+    [#{files := #{<<"include/a.hrl">> := #{bytes := Text}}}] = whittle_system:apps(System),
+    {Calls, _} = whittle_shake_source:in_erlang(Text, summaries(Exports)),
+    Calls.
 
 %% The headers count where a function reads them.
 in_a_plan(_) ->

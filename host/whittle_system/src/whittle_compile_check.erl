@@ -38,7 +38,7 @@ check_application(Dir, Libs) ->
 %% @doc Checks the files that sources include. The compiler searches the given directories.
 -spec check_includes([file:filename()], [file:filename()], [file:filename()]) -> checked().
 check_includes(Files, Dirs, Libs) ->
-    Apps = whittle_device:offered(Libs),
+    Apps = offered(Libs),
     first([whittle_includes:check(File, Dirs, Apps) || File <- Files]).
 
 %% @doc Checks the sources of a rebar3 project, with its configuration and its dependencies, and the
@@ -51,10 +51,10 @@ check_project(Dir, {Includes, Libs}, Context) ->
         {ok, Seen} ->
             Files = [File || {file, File} <- lists:sort(maps:keys(Seen))],
             %% An application includes the same files in `_build' and where its source is.
-            Own = maps:from_list([{list_to_atom(Name), filename:dirname(filename:dirname(File))}
+            Own = maps:from_list([{Name, filename:dirname(filename:dirname(File))}
                                   || File <- Files, [Name, "app" | _]
                                          <- [string:split(filename:basename(File), ".", all)]]),
-            Apps = maps:merge(whittle_device:offered(Libs), Own),
+            Apps = maps:merge(offered(Libs), Own),
             first([whittle_includes:check(File, searched(File, Dir, Includes), Apps)
                    || File <- Files,
                       lists:member(filename:extension(File), [".erl", ".xrl", ".yrl"])]);
@@ -62,6 +62,10 @@ check_project(Dir, {Includes, Libs}, Context) ->
     end.
 
 %% Internal
+
+offered(Libs) ->
+    maps:from_list([{atom_to_list(App), Dir}
+                    || {App, Dir} <- maps:to_list(whittle_device:offered(Libs))]).
 
 %% Lists the directories that rebar3 may give to the compiler for a source: those of its application
 %% and of the project. Each directory above the source counts, because rebar3 finds applications at

@@ -26,11 +26,12 @@ notes(Used, Apps, Otp, Libs) ->
     InInput = modules(Apps),
     InLibs = whittle_otp_lib:homes(Libs),
     Home = fun(Module) ->
-                   case {InInput, whittle_otp_lib:module_home(Module, Otp), InLibs} of
+                   case {InInput, whittle_otp_lib:module_home(Module, Otp),
+                         whittle_otp_lib:home(Module, InLibs)} of
                        {#{Module := Name}, _, _} -> {ok, Name};
                        {_, {application, Name}, _} -> {ok, Name};
-                       {_, unknown, #{Module := Name}} -> {ok, Name};
-                       {_, unknown, _} -> whittle_otp:left_out_home(Module);
+                       {_, unknown, {ok, Name}} -> {ok, Name};
+                       {_, unknown, error} -> whittle_otp:left_out_home(Module);
                        _ -> none
                    end
            end,

@@ -8,17 +8,21 @@
 -module(whittle_otp_lib).
 
 -export([open/1, otp/1, erts/1, template/1, app_dir/2, app_dirs/1, module_home/2, homes/1,
-         preloaded/1, program/2]).
+         home/2, preloaded/1, program/2]).
 
--export_type([otp_lib/0]).
+-export_type([otp_lib/0, homes/0]).
 
 -record(otp_lib, {root :: file:filename(),
                   otp :: string(),
                   erts :: string(),
                   template :: whittle_system:boot_script(),
                   dirs :: #{whittle_system:app_name() => file:filename()},
-                  homes :: #{module() => whittle_system:app_name()}}).
+                  homes :: homes()}).
 -opaque otp_lib() :: #otp_lib{}.
+
+%% The applications of modules. The names of files stay text: a library may have many more files
+%% than this VM has room for atoms.
+-opaque homes() :: #{string() => whittle_system:app_name()}.
 
 %% @doc Opens the library at `LIB'. It returns an open library unchanged. The errors are `{no_otp,
 %% Lib}' if the directory holds no OTP, and `{bad_boot_file, File}'.
@@ -61,23 +65,26 @@ app_dirs(Libs) ->
           {application, whittle_system:app_name()} | preloaded | unknown.
 module_home(Module, #otp_lib{template = {script, _, [{preLoaded, Preloaded} | _]},
                              homes = Homes}) ->
-    case Homes of
-        #{Module := Name} -> {application, Name};
-        _ ->
+    case home(Module, Homes) of
+        {ok, Name} -> {application, Name};
+        error ->
             case lists:member(Module, Preloaded) of
                 true -> preloaded;
                 false -> unknown
             end
     end.
 
-%% @doc Maps each module of these directories to its application, by file name.
--spec homes(#{whittle_system:app_name() => file:filename()}) ->
-          #{module() => whittle_system:app_name()}.
+%% @doc Finds the modules of applications in these directories, by file name.
+-spec homes(#{whittle_system:app_name() => file:filename()}) -> homes().
 homes(Dirs) ->
-    maps:from_list([{list_to_atom(filename:basename(File, ".beam")), Name}
+    maps:from_list([{filename:basename(File, ".beam"), Name}
                     || {Name, Dir} <- maps:to_list(Dirs),
                        {ok, Files} <- [file:list_dir(filename:join(Dir, "ebin"))],
                        File <- Files, filename:extension(File) =:= ".beam"]).
+
+%% @doc Finds the application of a module.
+-spec home(module(), homes()) -> {ok, whittle_system:app_name()} | error.
+home(Module, Homes) -> maps:find(atom_to_list(Module), Homes).
 
 %% @doc Reads the modules that are built into the VM, from their files beside the library.
 -spec preloaded(otp_lib()) -> {ok, #{module() => binary()}} | {error, whittle_system:error()}.

@@ -37,6 +37,8 @@ read_application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
         false ->
             one(whittle_work:steps(
                   [fun(_) -> refuse_links(Dir, Context) end,
+                   %% The list ends with an error for more sources than Whittle reads.
+                   fun(_) -> {ok, sources(Dir, Context)} end,
                    fun(_) ->
                            whittle_compile:with_erlc(
                              Dir, Otp, Libs, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end)
@@ -66,8 +68,8 @@ refuse_links(Dir, Context) ->
 built(Dir, Lib) ->
     Apart = filename:join(filename:dirname(Lib), "checkouts"),
     Checkouts = [filename:join(Apart, Name)
-                 || App <- apps_in(Dir, ["_checkouts/*", "_checkouts/*/{apps,lib}/*"]),
-                    Name <- [atom_to_list(App)], filelib:is_dir(filename:join(Apart, Name))],
+                 || Name <- apps_in(Dir, ["_checkouts/*", "_checkouts/*/{apps,lib}/*"]),
+                    filelib:is_dir(filename:join(Apart, Name))],
     Hidden = [filename:basename(Checkout) || Checkout <- Checkouts],
     lists:sort(Checkouts ++ [below(Found) || Found <- whittle_file:found("*", Lib),
                                              not lists:member(filename:basename(Found), Hidden)]).
@@ -89,7 +91,7 @@ below(Dir) ->
 %% directory of such an application always links back to its source, and that of a dependency does
 %% not.
 linked(Dir, Lib) ->
-    [list_to_atom(filename:basename(filename:dirname(Link)))
+    [filename:basename(filename:dirname(Link))
      || Link <- whittle_file:found("*/src", Lib),
         {ok, _} <- [file:read_link(Link)],
         leads_below(Link, identity(Dir), identity(Lib))].
@@ -105,7 +107,7 @@ leads_below(Place, Dir, Other) ->
     end.
 
 project(Dir, Own, Apps, Notes) ->
-    case [Name || #{name := Name} <- Apps, lists:member(Name, Own)] of
+    case [Name || #{name := Name} <- Apps, lists:member(atom_to_list(Name), Own)] of
         [] -> {error, {no_application, Dir}};
         Roots ->
             {Name, Vsn} =
@@ -185,7 +187,8 @@ paths(Tops, Dir, Context) ->
 
 place(Dir, Path) -> filename:join(Dir, unicode:characters_to_list(Path)).
 
-%% Lists the project's own applications in the directories where rebar3 looks for them.
+%% Lists the names of the project's own applications in the directories where rebar3 looks for them.
+%% They stay text: a project may have many more files than this VM has room for atoms.
 own_apps(Dir) -> apps_in(Dir, own_places(Dir)).
 
 own_places(Dir) ->
@@ -204,7 +207,7 @@ own_directories(Dir) ->
                  || File <- app_files(Dir, own_places(Dir))]).
 
 apps_in(Dir, Places) ->
-    lists:usort([list_to_atom(hd(string:split(filename:basename(File), ".")))
+    lists:usort([hd(string:split(filename:basename(File), "."))
                  || File <- app_files(Dir, Places)]).
 
 app_files(Dir, Places) ->

@@ -13,7 +13,7 @@
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, called_applications/1, calls_by_name/1, called_by_otp/1,
-         library_directories/1,
+         library_directories/1, names_of_files/1,
          application_start_order/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
@@ -26,6 +26,7 @@ all() ->
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      called_applications, calls_by_name, called_by_otp, library_directories,
+     names_of_files,
      application_start_order].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -632,6 +633,23 @@ library_directories(Config) ->
     ?assertMatch(#{held := {"1.10", input}, far := {"3", input}, stdlib := {_, otp},
                    tab := {"1.0.30", input}, other := {"5", input}}, Found),
     ?assertEqual([kernel, stdlib, held, far, tab, other, user_app], started(System)).
+
+%% The VM never frees an atom, and a directory may have any number of files. So the name of a file
+%% stays text until Whittle reads the file.
+names_of_files(Config) ->
+    Dir = in("project", Config),
+    made:file(filename:join(Dir, "rebar.config"), "{deps, []}.\n"),
+    to_compile(Dir, project, "1", []),
+    Names = ["no_atom_" ++ Place ++ os:getpid() || Place <- ["checked", "linked", "held"]],
+    [Checked, Linked, Held] = Names,
+    made:file(filename:join([Dir, "extra", Checked ++ ".app"]), ""),
+    Link = filename:join([Dir, "_build/default/lib", Linked, "src"]),
+    ok = filelib:ensure_dir(Link),
+    ok = file:make_symlink("../../../../src", Link),
+    made:app(in("libs/held", Config), held, [], []),
+    made:file(filename:join(in("libs/held/ebin", Config), Held ++ ".beam"), ""),
+    {ok, _} = whittle_read:read(Dir, (staged:options())#{libs => [in("libs", Config)]}),
+    [?assertError(badarg, list_to_existing_atom(Name)) || Name <- Names].
 
 application_start_order(Config) ->
     Dir = made:app(in("ordered", Config), ordered,

@@ -23,12 +23,11 @@
 %% more than 10 MB, and for one with an attribute that the check cannot read: the attribute has
 %% more than 8,192 bytes, or more names than this VM has room for. The check passes over files that
 %% do not exist, because the compiler reports them.
--spec check(file:filename(), Dirs :: [file:filename()], Apps :: #{atom() => file:filename()}) ->
+-spec check(file:filename(), Dirs :: [file:filename()], Apps :: #{string() => file:filename()}) ->
           ok | {error, {file:filename(), file:posix() | badarg}}.
 check(File, Dirs, Apps) ->
-    Named = maps:from_list([{atom_to_list(App), Dir} || {App, Dir} <- maps:to_list(Apps)]),
     try
-        _ = source(File, {[filename:dirname(File) | Dirs], Named}, #{}),
+        _ = source(File, {[filename:dirname(File) | Dirs], Apps}, #{}),
         ok
     catch
         throw:{?MODULE, Error} -> {error, Error}

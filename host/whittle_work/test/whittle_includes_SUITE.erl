@@ -44,9 +44,9 @@ places(Config) ->
     ?assertEqual(Found, check("-include(\"a/x.hrl\").", [], #{}, Config)),
     ?assertEqual(ok, check("-include(\"x.hrl\").", [], #{}, Config)),
     ?assertEqual(Found, check("-include(\"x.hrl\").", [in("a", Config)], #{}, Config)),
-    ?assertEqual(Found, check("-include_lib(\"app/x.hrl\").", [], #{app => in("a", Config)},
+    ?assertEqual(Found, check("-include_lib(\"app/x.hrl\").", [], #{"app" => in("a", Config)},
                               Config)),
-    ?assertEqual(ok, check("-include(\"app/x.hrl\").", [], #{app => in("a", Config)}, Config)).
+    ?assertEqual(ok, check("-include(\"app/x.hrl\").", [], #{"app" => in("a", Config)}, Config)).
 
 %% The compiler never opens the second path.
 first_counts(Config) ->
