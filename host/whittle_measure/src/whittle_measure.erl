@@ -199,7 +199,8 @@ format_error(Error) when element(1, Error) =:= different_studies;
                          element(1, Error) =:= not_a_factor;
                          element(1, Error) =:= several_levels ->
     whittle_measure_compare:format_error(Error);
-format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= no_samples; Tag =:= changed ->
+format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= no_samples;
+                                   Tag =:= changed ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;
                                       Tag =:= file ->

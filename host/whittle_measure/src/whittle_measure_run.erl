@@ -40,12 +40,21 @@
 run(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
-    steps([fun(_) -> whittle_measure_inputs:check(Dir, maps:get(resume, Options, false),
-                                                  Study) end,
+    CheckInputs = fun(_) -> whittle_measure_inputs:check(Dir, maps:get(resume, Options, false),
+                                                         Study) end,
+    steps([CheckInputs,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
-           fun(_) -> prepare(Cells, Study, Dir, Tell) end,
+           %% Another run may have ended since the first check.
+           fun(_) -> whittle_measure_samples:alone(
+                       Dir, fun() -> steps([CheckInputs,
+                                            fun(_) -> built(Cells, Study, Options, Tell) end])
+                            end) end]).
+
+%% Replaces the programs of an earlier run, so no other run may use them.
+built(Cells, Study, #{dir := Dir} = Options, Tell) ->
+    steps([fun(_) -> prepare(Cells, Study, Dir, Tell) end,
            fun(Prepared) ->
                    steps([fun(_) -> log(Study, Prepared, Options) end,
                           fun({Log, Before}) ->

@@ -5,8 +5,8 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([unused/1, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3, close/1,
-         with_maker/2, whittle/0, named/2]).
+-export([unused/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3,
+         close/1, with_maker/2, whittle/0, named/2]).
 -export([runs/1, builds/1]).
 -export([format_error/1]).
 
@@ -27,6 +27,7 @@
 -opaque log() :: file:fd().
 
 -type error() :: {exists, file:filename()}
+               | {in_use, file:filename()}
                | {no_samples, file:filename()}
                | {changed, [binary()]}
                | {damaged, file:filename(), pos_integer()}
@@ -39,6 +40,21 @@ unused(Dir) ->
     case filelib:is_file(samples(Dir)) of
         true -> {error, {exists, Dir}};
         false -> ok
+    end.
+
+%% @doc Calls the function while no other run writes into the directory, which must exist. The error
+%% is `in_use' if another run does. If the directory cannot be locked (its file system has no
+%% locks), the call comes nevertheless.
+-spec alone(file:filename(), fun(() -> Result)) -> Result | {error, error()}.
+alone(Dir, Fun) ->
+    case whittle_lock:take(Dir, #{wait => 0}) of
+        {ok, Lock} ->
+            try Fun()
+            after
+                whittle_lock:release(Lock)
+            end;
+        busy -> {error, {in_use, Dir}};
+        {error, _} -> Fun()
     end.
 
 %% @doc Begins a directory. The error is `exists' if it holds samples.
@@ -227,6 +243,9 @@ samples(Dir) -> filename:join(Dir, "samples.jsonl").
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
     [Dir, " holds samples of a study: continue it with --resume, or name another directory with "
+     "-o"];
+format_error({in_use, Dir}) ->
+    ["another program runs a study in ", Dir, ": wait for its end, or name another directory with "
      "-o"];
 format_error({no_samples, Dir}) ->
     [Dir, " holds no samples of a study: name a directory that `whittle measure' wrote"];

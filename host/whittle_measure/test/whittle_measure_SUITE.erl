@@ -6,16 +6,16 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
-         cut_line/1, exists/1, checked_before_builds/1, failing/1, bounded_log/1, all_fail/1,
-         recording_whole/1, no_program/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
-         compared/1, compared_levels/1, page/1, titles/1, references/1, full_disk/1,
+         cut_line/1, exists/1, in_use/1, checked_before_builds/1, failing/1, bounded_log/1,
+         all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
+         no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1, full_disk/1,
          every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
-     checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program, wrapped,
-     reported, bad_studies, shipped, compared, compared_levels, page, titles, references, full_disk,
-     every_error_is_one_line].
+     in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program,
+     wrapped, reported, bad_studies, shipped, compared, compared_levels, page, titles,
+     references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -190,6 +190,19 @@ exists(Config) ->
     ?assertMatch({error, {exists, Dir}}, whittle_measure:run(study(#{}, Config), #{dir => Dir})),
     ?assertEqual({ok, Before}, file:read_file(filename:join(Dir, "samples.jsonl"))),
     ?assertMatch({error, {no_samples, _}}, whittle_measure:results(in("nothing", Config))).
+
+%% A second run would replace the programs of the first, or mix its samples with those of the first.
+in_use(Config) ->
+    Dir = in("study", Config),
+    Second = fun(Options) -> whittle_measure:run(study(#{}, Config), Options#{dir => Dir}) end,
+    Tell = fun({build, _, _, _}) ->
+                   ?assertEqual({error, {in_use, Dir}}, Second(#{}));
+              ({run, 2, _, _, _}) ->
+                   ?assertEqual({error, {in_use, Dir}}, Second(#{resume => true}));
+              (_) -> ok
+           end,
+    ?assertEqual({ok, Dir}, Second(#{tell => Tell})),
+    ?assertEqual({ok, Dir}, Second(#{resume => true})).
 
 %% Builds take minutes, so nothing is built for a study that cannot run.
 checked_before_builds(Config) ->
@@ -542,8 +555,8 @@ full_disk(_) ->
 every_error_is_one_line(_) ->
     Errors = [{no_study, "x", ["start"]}, {unreadable, "f", enoent}, {unreadable, "f", "line 1"},
               {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
-              {exists, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]}, {damaged, "f", 2},
-              {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
+              {exists, "d"}, {in_use, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]},
+              {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
               {library, "x", "y"}, {bad_request, x, #{shake => #{}}}, {different_studies, "a", "b"},
               {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
