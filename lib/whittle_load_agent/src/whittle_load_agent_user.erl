@@ -263,10 +263,16 @@ kind(Reason) when is_atom(Reason) -> Reason;
 kind({tls_alert, {Alert, _}}) -> Alert;
 kind(_) -> other.
 
-send([], _) -> ok;
-send(_, #user{socket = none}) -> {error, not_connected};
-send(Bytes, #user{socket = {tcp, Socket}}) -> sent(gen_tcp:send(Socket, Bytes));
-send(Bytes, #user{socket = {tls, Socket}}) -> sent(ssl:send(Socket, Bytes)).
+%% Many answers need no reply. A send without bytes would still be one of the socket.
+send(Bytes, User) ->
+    case iolist_size(Bytes) of
+        0 -> ok;
+        _ -> send_some(Bytes, User)
+    end.
+
+send_some(_, #user{socket = none}) -> {error, not_connected};
+send_some(Bytes, #user{socket = {tcp, Socket}}) -> sent(gen_tcp:send(Socket, Bytes));
+send_some(Bytes, #user{socket = {tls, Socket}}) -> sent(ssl:send(Socket, Bytes)).
 
 sent(ok) -> whittle_load_agent_tally:count(sent);
 sent({error, Reason}) -> {error, kind(Reason)}.
@@ -381,6 +387,8 @@ data(Bytes, #user{client = Client} = User) ->
             Next = User#user{client = State},
             case send(Reply, Next) of
                 ok -> {ok, Events, Next};
+                %% The server answered and closed. The message about the end follows.
+                {error, Reason} when Reason =:= closed; Reason =:= einval -> {ok, Events, Next};
                 {error, _} = Error -> Error
             end;
         {error, Kind, Last} ->
