@@ -106,9 +106,8 @@ heard(Socket, #state{heard = Heard} = State) when is_map_key(Socket, Heard) ->
 heard(_, State) -> State.
 
 %% The client does not want to log in any more.
-decided(Socket, #state{heard = Heard} = State) when is_map_key(Socket, Heard) ->
-    State#state{heard = maps:remove(Socket, Heard)};
-decided(_, State) -> State.
+decided(Socket, #state{heard = Heard} = State) ->
+    State#state{heard = maps:remove(Socket, Heard)}.
 
 now_ms() -> erlang:monotonic_time(millisecond).
 
@@ -166,9 +165,7 @@ late(Socket, #state{clients = Clients} = State) ->
     end.
 
 %% Ends a connection. The user may have another one by now.
-gone(Socket, Reason, Before) ->
-    #state{index = Index, clients = Clients, deadlines = Deadlines, slow = Slow} = State
-        = decided(Socket, Before),
+gone(Socket, Reason, #state{index = Index, clients = Clients} = State) ->
     case Clients of
         #{Socket := Client} ->
             ok = logout(Socket, Client, State),
@@ -176,11 +173,15 @@ gone(Socket, Reason, Before) ->
             _ = presence_groups:released(Index, self()),
             ok = presence_limits:leave(1),
             ok = presence_counts:ended(Reason),
-            State#state{clients = maps:remove(Socket, Clients),
-                        deadlines = maps:remove(Socket, Deadlines),
-                        slow = maps:remove(Socket, Slow)};
+            forgotten(Socket, State);
         _ -> State
     end.
+
+forgotten(Socket, Before) ->
+    #state{clients = Clients, deadlines = Deadlines, slow = Slow} = State
+        = decided(Socket, Before),
+    State#state{clients = maps:remove(Socket, Clients), deadlines = maps:remove(Socket, Deadlines),
+                slow = maps:remove(Socket, Slow)}.
 
 logout(_, closing, _) -> ok;
 logout(Socket, {Module, Protocol}, #state{index = Index}) ->
@@ -246,13 +247,9 @@ actions([{starttls, Bytes}], [], Socket, Module, _, {_, State}) ->
     %% The first bytes of the handshake must not come to this process.
     case presence_socket:pause(Socket) =:= ok andalso send(Socket, Bytes, State) of
         {ok, Sent} ->
-            #state{index = Index, clients = Clients, deadlines = Deadlines, slow = Slow} = Next
-                = decided(Socket, Sent),
-            _ = presence_groups:released(Index, self()),
+            _ = presence_groups:released(Sent#state.index, self()),
             ok = presence_tls:upgrade(Socket, Module),
-            {stop, Next#state{clients = maps:remove(Socket, Clients),
-                              deadlines = maps:remove(Socket, Deadlines),
-                              slow = maps:remove(Socket, Slow)}};
+            {stop, forgotten(Socket, Sent)};
         _ -> {stop, gone(Socket, client, State)}
     end;
 actions([close], [], Socket, _, _, {User, #state{index = Index} = State}) ->

@@ -20,7 +20,7 @@
 -type row() :: #{cell := #{binary() => binary()},
                  first := number(), second := number(),
                  %% `n' is the number of values on the side that has fewer
-          ratio := none | #{median := float(), n := pos_integer(),
+                 ratio := none | #{median := float(), n := pos_integer(),
                                    interval := whittle_measure_statistics:interval()},
                  verdict := none | same | better | worse | unknown | impossible,
                  noisy => true,               % the machine was, in one of the runs
@@ -103,9 +103,7 @@ marked(_, Response, Row) ->
 %% @doc Returns the lines below the tables: what limits the verdicts.
 -spec notes([comparison()]) -> [unicode:chardata()].
 notes(Comparisons) ->
-    Notes = [unicode:characters_to_binary(Note) || #{notes := Own} <- Comparisons, Note <- Own],
-    [Note || {Index, Note} <- lists:enumerate(Notes),
-             not lists:member(Note, lists:sublist(Notes, Index - 1))].
+    lists:uniq([unicode:characters_to_binary(Note) || #{notes := Own} <- Comparisons, Note <- Own]).
 
 rows(#{name := Name} = Response, First, Second) ->
     IsExact = whittle_measure_response:is_exact(Response),

@@ -37,8 +37,6 @@ read_application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
         false ->
             one(whittle_work:steps(
                   [fun(_) -> refuse_links(Dir, Context) end,
-                   %% The list ends with an error for more sources than Whittle reads.
-                   fun(_) -> {ok, sources(Dir, Context)} end,
                    fun(_) ->
                            whittle_compile:with_erlc(
                              Dir, Otp, Libs, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end)
@@ -59,7 +57,8 @@ read_project(Dir, #{outside_links := Links, libs := Libs, tell := Tell}) ->
                                      || Own <- own_directories(Dir)]) end,
        fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context, Tell}, Read) end]).
 
-%% Refuses links before a compiler or the check of the sources follows them.
+%% Refuses links, and more sources than Whittle reads, before a compiler or the check of the sources
+%% follows them.
 refuse_links(Dir, Context) ->
     whittle_read_app:refuse_links(Dir, Context#{made_of => sources(Dir, Context)}).
 

@@ -10,8 +10,11 @@
 -export([group/2]).
 
 -define(ACCEPTORS, 64).
+%% The connections of a process
 -define(GROUP, 32).
+%% A socket gives so many reads before the process asks for more.
 -define(READS, 16).
+%% A process without work hibernates after this time.
 -define(IDLE_MS, 100).
 %% A VM without free descriptors accepts again after this time.
 -define(FULL_MS, 100).
