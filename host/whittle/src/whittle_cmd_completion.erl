@@ -76,13 +76,13 @@ places() ->
                 | [{Name, Help} || #{name := Name, help := Help} <- Table]],
     [{"1:*", Commands, false},
      {"2:help:*", Commands, false}]
-        ++ [{["2:", Name, ":*"], [{Word, ""} || Word <- Words], false}
-            || #{name := Name, words := Words} <- Table]
         ++ [{["*:", Name, $:, Given, ":*"], values(Option), is_map_key(list, Option)}
             || #{name := Name, options := Options} <- Table,
                #{value := _} = Option <- Options, {Given, _} <- given(Option)]
         ++ [{["*:", Name, ":*:-*"], lists:append([given(One) || One <- Options]), false}
-            || #{name := Name, options := [_ | _] = Options} <- Table].
+            || #{name := Name, options := [_ | _] = Options} <- Table]
+        ++ [{["2:", Name, ":*"], [{Word, ""} || Word <- Words], false}
+            || #{name := Name, words := Words} <- Table].
 
 given(#{long := Long, help := Help} = Option) ->
     [{"--" ++ Long, Help} | [{[$-, Short], Help} || #{short := Short} <- [Option]]].

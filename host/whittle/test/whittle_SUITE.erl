@@ -383,6 +383,9 @@ completion(Config) ->
              {"help s", "size"},
              {"help hel", "help"},
              {"completion \"\"", "bash zsh"},
+             {"load \"\"", "check report compare account"},
+             {"load --se", "--seed"},            % an option may stand before the form
+             {"measure --re", "--resume"},
              {"build app --target = x", "x86_64"},        % as bash divides --target=x
              {"build app --target =", "x86_64 board"},
              {"build app --feature +gr", "+graphemes"},

@@ -315,7 +315,9 @@ format_error({ended_early, Output}) ->
 -spec last(binary()) -> unicode:chardata().
 last(Output) ->
     Bytes = binary:part(Output, byte_size(Output), -min(byte_size(Output), ?LINE_BYTES)),
-    case binary:split(Bytes, <<"\n">>, [global, trim_all]) of
+    %% A VM that ends with a crash dump prints the reason before this line.
+    case [Line || Line <- binary:split(Bytes, [<<"\r">>, <<"\n">>], [global, trim_all]),
+                  binary:match(Line, <<"Crash dump is being written to:">>) =:= nomatch] of
         [] -> "it printed nothing";
         Lines -> ["its last line is `", whittle_file_name:printable(lists:last(Lines)), "'"]
     end.

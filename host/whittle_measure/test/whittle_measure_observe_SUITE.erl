@@ -45,7 +45,10 @@ never_ready(_) ->
 fails(_) ->
     Error = run("echo begin; echo no room >&2; exit 3", #{}),
     ?assertMatch({error, {failed, 3, _}}, Error),
-    ?assertEqual("the program ended with exit code 3: its last line is `no room'", text(Error)).
+    ?assertEqual("the program ended with exit code 3: its last line is `no room'", text(Error)),
+    Dump = <<"no secret\r\n\r\nCrash dump is being written to: /tmp/dump...done\r\n">>,
+    ?assertEqual("the program ended with exit code 1: its last line is `no secret'",
+                 text({error, {failed, 1, Dump}})).
 
 not_started(_) ->
     ?assertMatch({error, {failed, 127, _}},

@@ -178,8 +178,9 @@ replaced(#{name := Name, vsn := Vsn}, Apps) ->
     io_lib:format("~ts ~ts of the chosen OTP replaces version ~ts of the input", [Name, New, Vsn]).
 
 optional(Apps) ->
-    [io_lib:format("~ts can use ~ts, which is missing; to pack it, add it to "
-                   "`applications'", [Name, Option])
+    [[io_lib:format("~ts can use ~ts, which is missing", [Name, Option]),
+      [io_lib:format("; `--app ~ts' adds it", [Option])
+       || whittle_otp:unsupported(Option) =:= false]]
      || {Name, #{origin := #{kind := input}} = App} <- lists:sort(maps:to_list(Apps)),
         Option <- maps:get(optional, whittle_needs:direct(App)),
         not is_map_key(Option, Apps)].

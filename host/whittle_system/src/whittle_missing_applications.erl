@@ -46,6 +46,9 @@ notes(Used, Apps, Otp, Libs) ->
                    is_map_key(Name, Apps) orelse is_map_key(Name, Libs)
                        orelse whittle_otp_lib:app_dir(Name, Otp) =/= error
            end,
+    %% whittle_complete writes a note about each of these.
+    Optional = lists:append([maps:get(optional, whittle_needs:direct(App))
+                             || #{origin := #{kind := input}} = App <- Inputs]),
     case led_to(Read, Otps) of
         {ok, Led} ->
             ByInput = calls(Read, Absent, Home) ++ named_calls(Read, Absent, Home),
@@ -53,7 +56,8 @@ notes(Used, Apps, Otp, Libs) ->
                              not whittle_otp:does_without(By, App),
                              not lists:keymember(App, 1, ByInput)],
             {ok, [by_input(Group, Held) || {App, _} = Group <- grouped(ByInput),
-                                           not is_map_key(App, Used)]
+                                           not is_map_key(App, Used),
+                                           not lists:member(App, Optional)]
              ++ by_otp(grouped(ByOtp), Held, Otp)};
         {error, _} = Error -> Error
     end.

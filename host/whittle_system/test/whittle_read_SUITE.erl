@@ -435,10 +435,14 @@ many_modules(Config) ->
 optional_applications(Config) ->
     Dir = made:app(in("opt", Config), opt,
                    [{applications, [kernel, stdlib, sasl]}, {optional_applications, [sasl]}],
-                   []),
+                   [{opt, "-module(opt). -export([f/0]). f() -> systools:module_info(), "
+                          "release_handler:which_releases()."}]),
     System = read(Dir),
     ?assertEqual([kernel, opt, stdlib], names(System)),
-    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl">>)),
+    %% This is the only note about sasl, although opt calls it.
+    ?assertMatch({_, _}, binary:match(notes(System), <<"opt can use sasl, which is missing; `--app "
+                                                       "sasl' adds it">>)),
+    ?assertEqual(nomatch, binary:match(notes(System), <<"no .app file names">>)),
     %% The application has no `mod'.
     ?assertMatch({_, _}, binary:match(notes(System), <<"the input starts no process">>)).
 
