@@ -554,12 +554,14 @@ bare_words(Config) ->
 
 names(Config) ->
     {0, Output} = probe(Config, ["resolve", "localhost"]),
-    ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1} | _]}}, term(Output)).
+    {ok, {hostent, Name, Others, inet, 4, [{127, 0, 0, 1} | _]}} = term(Output),
+    ?assertNot(lists:member(Name, Others)).
 
 address_without_a_name(Config) ->
     ?assertMatch({0, <<"{error,nxdomain}", _/binary>>}, probe(Config, ["who", "127.1.2.3"])),
     {0, Output} = probe(Config, ["who", "127.0.0.1"]),
-    ?assertMatch({ok, {hostent, _, _, inet, 4, [{127, 0, 0, 1}]}}, term(Output)).
+    {ok, {hostent, Name, Others, inet, 4, [{127, 0, 0, 1}]}} = term(Output),
+    ?assertNot(lists:member(Name, Others)).
 
 tcp(Config) ->
     [?assertEqual({0, <<"{ok,<<\"OVER TCP\\n\">>}\n">>}, probe(Config, ["tcp", Backend]))

@@ -1,5 +1,5 @@
 /*
- * Replaces two functions of musl that return other results than ERTS expects. OTP's test
+ * Replaces functions of musl that return other results than ERTS expects. OTP's test
  * suites fail without these replacements.
  */
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 extern long __real_sysconf(int name);
+extern struct hostent *__real_gethostbyname(const char *name);
 extern struct hostent *__real_gethostbyaddr(const void *address, socklen_t length, int family);
 
 /* Counts the numbers in the file at LIST, such as "0-3,5". Returns 0 if it cannot read it. */
@@ -47,6 +48,22 @@ long __wrap_sysconf(int name)
 }
 
 /*
+ * musl's list of the other names of a host begins with the host's name. inet:gethostbyname/1
+ * returns the list, and with every other libc the name is not in it.
+ */
+static struct hostent *without_own_name(struct hostent *host)
+{
+    if (host != NULL && host->h_aliases[0] == host->h_name)
+        host->h_aliases++;
+    return host;
+}
+
+struct hostent *__wrap_gethostbyname(const char *name)
+{
+    return without_own_name(__real_gethostbyname(name));
+}
+
+/*
  * When no host has the address, musl's gethostbyaddr returns the address as text.
  * inet:gethostbyaddr/1 must return nxdomain then, as with every other libc: OTP's test suites
  * look for an unused address that way.
@@ -61,5 +78,5 @@ struct hostent *__wrap_gethostbyaddr(const void *address, socklen_t length, int 
         h_errno = HOST_NOT_FOUND;
         return NULL;
     }
-    return host;
+    return without_own_name(host);
 }

@@ -13,15 +13,15 @@
 -type kind() :: remote | data | atoms | code.
 
 %% @doc Lists the kinds of dynamic calls that the program can make, each with the functions that
-%% make it possible.
+%% make it possible. The first functions are those that are not of OTP.
 -spec open(whittle_shake_reach:reached(), #{module() => whittle_shake_summary:summary()}) ->
           [{kind(), [mfa() | {root, unicode:chardata()}]}].
-open(#{live := Live, on := On, program := Program}, Modules) ->
-    Own = own(Live, Program),
+open(#{on := On} = Reached, Modules) ->
+    Live = live(Reached),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
         ++ [{Kind, Who} || Kind <- [data, atoms, code],
-                           Who <- [callers(Own, maps:from_keys(opening(Kind), []), Modules)],
+                           Who <- [callers(Live, maps:from_keys(opening(Kind), []), Modules)],
                            Who =/= []].
 
 %% @doc Lists the functions whose calls bring names in. The list is empty for `remote', whose
@@ -32,19 +32,23 @@ opening(data) -> data();
 opening(atoms) -> atoms();
 opening(code) -> code().
 
-own(Live, Program) ->
-    [Mfa || {M, _, _} = Mfa <- lists:sort(maps:keys(Live)), is_map_key(M, Program)].
+%% A message names few functions. So those that are not of OTP come first: the user knows them.
+live(#{live := Live, program := Program, own := Own}) ->
+    {First, Others} = lists:partition(fun({M, _, _}) -> is_map_key(M, Own) end,
+                                      lists:sort(maps:keys(Live))),
+    First ++ [Mfa || {M, _, _} = Mfa <- Others, is_map_key(M, Program)].
 
-callers(Own, Callees, Modules) ->
-    asking(fun(#{calls := Calls}) ->
-                   lists:any(fun(Call) -> is_map_key(Call, Callees) end, Calls)
-           end, Own, Modules).
+callers(Live, Callees, Modules) ->
+    asking(fun(Function) -> calls_one_of(Callees, Function) end, Live, Modules).
 
-%% Lists the functions whose summary satisfies the test.
-asking(Has, Own, Modules) ->
-    lists:usort([whittle_shake_name:written({M, F, A})
-                 || {M, F, A} <- Own, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
-                    Has(Function)]).
+calls_one_of(Callees, #{calls := Calls}) ->
+    lists:any(fun(Call) -> is_map_key(Call, Callees) end, Calls).
+
+%% Lists the functions whose summary satisfies the test, in the order of the given ones.
+asking(Has, Live, Modules) ->
+    lists:uniq([whittle_shake_name:written({M, F, A})
+                || {M, F, A} <- Live, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
+                   Has(Function)]).
 
 %% @doc Lists the functions that bring terms in from the network or from disk.
 -spec data() -> [mfa()].
@@ -71,15 +75,15 @@ code() ->
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
 %% @doc Lists the program's functions that ask which functions or modules exist. Such a function
-%% gets an answer that leaves out removed code.
+%% gets an answer that leaves out removed code. The first functions are those that are not of OTP.
 -spec asks_about_modules(whittle_shake_reach:reached(),
                          #{module() => whittle_shake_summary:summary()}) -> [mfa()].
-asks_about_modules(#{live := Live, program := Program}, Modules) ->
+asks_about_modules(Reached, Modules) ->
     Asking = [{erlang, function_exported, 3}, {code, get_object_code, 1}, {code, which, 1},
               {code, ensure_loaded, 1}, {application, get_key, 2}, {application, get_all_key, 1}],
-    Own = own(Live, Program),
-    lists:usort(callers(Own, maps:from_keys(Asking, []), Modules)
-                ++ asking(fun asks_a_module/1, Own, Modules)).
+    Callees = maps:from_keys(Asking, []),
+    asking(fun(Function) -> calls_one_of(Callees, Function) orelse asks_a_module(Function) end,
+           live(Reached), Modules).
 
 %% `Module:module_info()', Elixir's `Module.__info__(functions)'.
 asks_a_module(#{calls := Calls, sites := Sites}) ->

@@ -57,7 +57,8 @@
           refused := [{whittle_shake_feature:name(), origin(), mfa() | module() | none}],
           %% functions that the feature would add
           prices := #{whittle_shake_feature:name() => [mfa()]},
-          program := #{module() => []}}.
+          program := #{module() => []},
+          own := #{module() => []}}.            % of these, those that are not of OTP
 
 %% The origin of a function or a name: a live function, or a root as text.
 -type origin() :: mfa() | {root, unicode:chardata()}.
@@ -104,7 +105,8 @@
 reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, traps := Traps,
         atoms := Atoms, made := Made, data := Data, lists := Lists, known := Known,
         features := Features, answered := Answered, on := On, off := Off} = Input) ->
-    State0 = #state{modules = Modules, program = Program, own = maps:get(own, Input, Program),
+    Own = maps:get(own, Input, Program),
+    State0 = #state{modules = Modules, program = Program, own = Own,
                     features = Features, known = Known,
                     traps = Traps, answered = Answered, off = Off, named = by_name(Modules),
                     data = Data, lists = Lists,
@@ -125,7 +127,7 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
         State6 = follow(State5),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
-      refused => lists:reverse(Refused), program => Program,
+      refused => lists:reverse(Refused), program => Program, own => Own,
       prices => case Input of
                     #{priced := false} -> #{};
                     #{} -> maps:map(fun(Name, _) -> price(Name, State6) end, Blocked)

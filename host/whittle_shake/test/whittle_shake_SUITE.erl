@@ -11,6 +11,7 @@
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
+-export([own_functions_first/1]).
 -export([too_much_in_attributes/1, damaged_modules/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -65,6 +66,18 @@ damaged_modules(_) ->
     [?assertEqual("module damaged of the VM",
                   Line(whittle_shake:facts(System(#{}), #{damaged => Module})))
      || Module <- [Damaged, <<"text">>]].
+
+%% Messages name three functions of many. So those of the program come before those of OTP.
+own_functions_first(_) ->
+    Asks = #{calls => [{z_own, module_info, 1}, {erlang, binary_to_term, 1}], sites => []},
+    Modules = [a_stdlib, z_own, other],
+    Summaries = maps:from_keys(Modules, #{functions => #{{f, 0} => Asks, {g, 0} => Asks}}),
+    Live = maps:from_keys([{M, F, 0} || M <- Modules, F <- [f, g]], {called, {root, "start"}}),
+    Reached = #{live => Live, on => #{}, own => #{z_own => []},
+                program => #{a_stdlib => [], z_own => []}},
+    Order = [{z_own, f, 0}, {z_own, g, 0}, {a_stdlib, f, 0}, {a_stdlib, g, 0}],
+    ?assertEqual(Order, whittle_shake_dynamic:asks_about_modules(Reached, Summaries)),
+    ?assertEqual([{data, Order}], whittle_shake_dynamic:open(Reached, Summaries)).
 
 %% Removed names
 
