@@ -47,14 +47,15 @@ left_out_home(Module) ->
         [] -> none
     end.
 
-%% @doc Tells whether an application of OTP works without another one that it calls. Such an
-%% application checks first, or it calls the other one only for a person who traces it.
+%% @doc Tells whether an application of OTP, or Elixir, works without another one that it calls.
+%% Such an application checks first, or it calls the other one only for a person who traces it.
 -spec does_without(whittle_system:app_name(), whittle_system:app_name()) -> boolean().
 does_without(_, runtime_tools) -> true;         % dbg
 does_without(compiler, crypto) -> true;         % encrypted debug information
 does_without(ssl, inets) -> true;               % ssl_crl_cache fetches lists on request
 does_without(sasl, tools) -> true;              % xref, for systools with the option exref
 does_without(runtime_tools, mnesia) -> true;    % observer_backend shows existing tables
+does_without(elixir, logger) -> true;           % only the command `elixir' starts it
 does_without(_, _) -> false.
 
 %% @doc Lists the natives that the runtime must link for an application of OTP while the module
