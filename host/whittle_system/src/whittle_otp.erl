@@ -1,19 +1,22 @@
 %% @doc Holds facts about OTP's own applications as data.
 -module(whittle_otp).
 
--export([is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
+-export([names/0, is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
 -export([natives/1, program/2, unsupported/1]).
+
+%% @doc Lists the applications that OTP ships, or has shipped.
+-spec names() -> [whittle_system:app_name()].
+names() ->
+    [asn1, common_test, compiler, crypto, debugger, dialyzer,
+     diameter, edoc, eldap, erl_docgen, erl_interface, erts, et,
+     eunit, ftp, hipe, inets, jinterface, kernel, megaco, mnesia,
+     observer, odbc, os_mon, parsetools, public_key, reltool,
+     runtime_tools, sasl, snmp, ssh, ssl, stdlib, syntax_tools,
+     tftp, tools, wx, xmerl].
 
 %% @doc Tells whether OTP ships an application of that name.
 -spec is_otp(whittle_system:app_name()) -> boolean().
-is_otp(Name) ->
-    lists:member(Name,
-                 [asn1, common_test, compiler, crypto, debugger, dialyzer,
-                  diameter, edoc, eldap, erl_docgen, erl_interface, erts, et,
-                  eunit, ftp, hipe, inets, jinterface, kernel, megaco, mnesia,
-                  observer, odbc, os_mon, parsetools, public_key, reltool,
-                  runtime_tools, sasl, snmp, ssh, ssl, stdlib, syntax_tools,
-                  tftp, tools, wx, xmerl]).
+is_otp(Name) -> lists:member(Name, names()).
 
 %% The applications that Whittle's build of OTP leaves out (whittle_recipe_otp). Each has the
 %% modules that other applications call according to OTP's documentation. unsupported/1 lists wx
