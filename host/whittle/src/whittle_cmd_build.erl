@@ -23,8 +23,8 @@ command() ->
              offered => fun() -> [Name || #{name := Name} <- whittle_board:boards()] end,
              help => "make a bootable image for this board; `whittle boards' describes each"},
            #{name => env, long => "env", value => "NAME=VALUE", many => true,
-             help => "with --board: set a variable of the program's environment; you can repeat this "
-                     "option"},
+             help => "with --board: set a variable of the program's environment; you can repeat "
+                     "this option"},
            #{name => otp, long => "otp", value => "VSN",
              one_of => fun whittle_runtime:otps/0, why_not => fun no_otp/1,
              default => fun whittle_runtime:default_otp/0,

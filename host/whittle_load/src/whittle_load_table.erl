@@ -103,8 +103,8 @@ held(#{result := Result} = Report) ->
 reason({seconds, Share}) ->
     io_lib:format("only ~.1f % of all seconds had the planned arrivals", [100 * Share]);
 reason({late, Time}) ->
-    ["1 % of the starts of users and of the ends of waits came more than ", whittle_load_unit:format_time(Time),
-     " late"].
+    ["1 % of the starts of users and of the ends of waits came more than ",
+     whittle_load_unit:format_time(Time), " late"].
 
 %% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
 %% failed, and a user was held if the users of the scenario can be.
