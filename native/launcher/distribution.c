@@ -390,19 +390,25 @@ static const char *loopback_address(const char *node)
                : NULL;
 }
 
-/* Checks ERL_EPMD_ADDRESS, because epmd's own message names neither epmd nor the variable.
-   epmd separates the addresses in the same way. */
+/*
+ * Checks ERL_EPMD_ADDRESS, because epmd's own message names neither epmd nor the variable. epmd
+ * separates the addresses in the same way. A list without an address counts as an unset variable:
+ * with it, epmd would listen on all addresses, even if the node's host is a loopback host.
+ */
 static void check_mapper_address(const char *addresses)
 {
     char *copy = addresses != NULL ? strdup(addresses) : NULL, *rest = copy, *address;
     struct in6_addr six;
     struct in_addr four;
+    int count = 0;
 
-    while (copy != NULL && (address = strtok_r(rest, ", ", &rest)) != NULL)
+    for (; copy != NULL && (address = strtok_r(rest, ", ", &rest)) != NULL; count++)
         if (inet_pton(AF_INET6, address, &six) != 1 && inet_pton(AF_INET, address, &four) != 1)
             refuse_value("ERL_EPMD_ADDRESS", addresses,
                          "a list of IP addresses with commas between them; epmd would not start");
     free(copy);
+    if (count == 0)
+        unsetenv("ERL_EPMD_ADDRESS");
 }
 
 /* Starts epmd as a daemon, as erl does for a named node. A second epmd ends at once. */

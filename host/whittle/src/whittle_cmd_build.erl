@@ -23,8 +23,8 @@ command() ->
              offered => fun() -> [Name || #{name := Name} <- whittle_board:boards()] end,
              help => "make a bootable image for this board; `whittle boards' describes each"},
            #{name => env, long => "env", value => "NAME=VALUE", many => true,
-             help => "on a board: a variable of the program's environment; you can repeat this "
-                     "option"},
+             help => "with --board: set a variable of the program's environment; you can repeat "
+                     "this option"},
            #{name => otp, long => "otp", value => "VSN",
              one_of => fun whittle_runtime:otps/0, why_not => fun no_otp/1,
              default => fun whittle_runtime:default_otp/0,
@@ -71,7 +71,7 @@ command() ->
            #{name => remote, long => "remote", value => "NAMES",
              help => "the functions that other nodes call, separated by commas; or none"},
            #{name => data, long => "data", value => "NAMES",
-             help => "the functions whose names the program reads from data (binary_to_term, "
+             help => "the functions that the program calls by names from data (binary_to_term, "
                     "file:consult), separated by commas; or none"},
            #{name => atoms, long => "atoms", value => "NAMES",
              help => "the functions whose names the program makes from text (list_to_atom), "

@@ -124,8 +124,8 @@ help_of_command(Config) ->
            " (x86_64, board; default: x86_64)\n"
            "  --board BOARD         make a bootable image for this board; `whittle boards'"
            " describes each\n"
-           "  --env NAME=VALUE      on a board: a variable of the program's environment; you can"
-           " repeat this option\n"
+           "  --env NAME=VALUE      with --board: set a variable of the program's environment; you"
+           " can repeat this option\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
            " default: 25)\n"
            "  --vm FLAVOR           size: the small interpreter; speed: the JIT (size, speed;"
@@ -471,7 +471,9 @@ near(_) ->
     Targets = ["aarch64", "armv6", "armv7", "mips", "riscv64", "x86_64"],
     [?assertEqual({Given, Near}, {Given, whittle_suggestion:nearest(Given, Known)})
      || {Given, Known, Near} <-
-            [{"arm64", Targets, {ok, "aarch64"}}, {"x86-64", Targets, {ok, "x86_64"}},
+            [{"qemu-arm64", ["qemu-arm", "qemu-aarch64"], {ok, "qemu-aarch64"}},
+             {"qemu-armhf", ["qemu-arm", "qemu-aarch64"], {ok, "qemu-arm"}},
+             {"arm64", Targets, {ok, "aarch64"}}, {"x86-64", Targets, {ok, "x86_64"}},
              {"AMD64", Targets, {ok, "x86_64"}}, {"armhf", Targets, {ok, "armv7"}},
              {"armel", Targets, {ok, "armv6"}}, {"riscv", Targets, {ok, "riscv64"}},
              {"aarch46", Targets, {ok, "aarch64"}}, {"sparc", Targets, none},

@@ -45,7 +45,7 @@ warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duratio
         ++ [lost(Lost, Agents) || Lost =/= []]
         ++ [["no user could connect", most(Result), ": ", remedy(Result)]
             || not connected(Result)]
-        ++ [["no user came so far that it counts as held", most(Result),
+        ++ [["no user got as far as being held", most(Result),
              ": correct the steps, or the users' names and passwords"]
             || connected(Result), not held(Report)]
         ++ [["all users failed", most(Result), ": correct the steps, or look for the reason in the "
@@ -103,8 +103,8 @@ held(#{result := Result} = Report) ->
 reason({seconds, Share}) ->
     io_lib:format("only ~.1f % of all seconds had the planned arrivals", [100 * Share]);
 reason({late, Time}) ->
-    ["1 % of all starts and ends of waits came more than ", whittle_load_unit:format_time(Time),
-     " late"].
+    ["1 % of the starts of users and of the ends of waits came more than ",
+     whittle_load_unit:format_time(Time), " late"].
 
 %% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
 %% failed, and a user was held if the users of the scenario can be.

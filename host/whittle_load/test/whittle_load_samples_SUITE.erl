@@ -227,7 +227,7 @@ warnings(Config) ->
     Other = filename:join(Dir, "other"),
     ok = write(Other, [Failed], ended),
     {ok, None} = whittle_load:report(Other),
-    ?assertEqual(["no user came so far that it counts as held (login, 5 times: not-authorized): "
+    ?assertEqual(["no user got as far as being held (login, 5 times: not-authorized): "
                   "correct the steps, or the users' names and passwords"],
                  lines(whittle_load:warnings(None))),
     ?assertNot(whittle_load:met(None)).

@@ -312,19 +312,36 @@ atoms(Props) ->
         [] ->
             case [{Key, Name, Why} || {Key, Names} <- Lists, Name <- Names,
                                       {error, Why} <- [whittle_file_name:check(Name)]] of
-                [] -> ok;
+                [] -> once(Lists);
                 [{Key, Name, Why} | _] ->
                     {error, io_lib:format("the name `~ts' in `~ts' ~ts", [Name, Key, Why])}
             end;
         [Key | _] -> {error, io_lib:format("`~ts' is not a list of atoms", [Key])}
     end.
 
+%% An application that includes another one and also waits for its start waits for ever.
+once(Lists) ->
+    [Applications, Included] = [proplists:get_value(Key, Lists)
+                                || Key <- [applications, included_applications]],
+    case [Name || Name <- Included, lists:member(Name, Applications)] of
+        [] -> ok;
+        [Name | _] ->
+            {error, io_lib:format("`~ts' stands in `applications' and in `included_applications'",
+                                  [Name])}
+    end.
+
 %% Checks the environment. An application with a malformed one does not start, and no message says
 %% so.
 env(Props) ->
     IsSetting = fun({Key, _}) -> is_atom(Key); (_) -> false end,
-    case all(IsSetting, proplists:get_value(env, Props, [])) of
-        true -> ok;
+    Env = proplists:get_value(env, Props, []),
+    case all(IsSetting, Env) of
+        true ->
+            Keys = [Key || {Key, _} <- Env],
+            case Keys -- lists:usort(Keys) of
+                [] -> ok;
+                [Key | _] -> {error, io_lib:format("`env' has the key `~ts' twice", [Key])}
+            end;
         false -> {error, "`env' is not a list of pairs that begin with an atom"}
     end.
 

@@ -252,6 +252,11 @@ bad_app_file(Config) ->
                  {"{application, bad, [x]}.", bad_app_file, "not pairs"},
                  {"{application, bad, [{vsn, \"1\"}, {env, [a]}]}.", bad_app_file,
                   "`env' is not a list of pairs"},
+                 {"{application, bad, [{vsn, \"1\"}, {env, [{a, 1}, {b, 1}, {a, 1}]}]}.",
+                  bad_app_file, "`env' has the key `a' twice"},
+                 {"{application, bad, [{vsn, \"1\"}, {applications, [kernel, stdlib]},"
+                  " {included_applications, [stdlib]}]}.", bad_app_file,
+                  "`stdlib' stands in `applications' and in `included_applications'"},
                  {"{application, bad, [{vsn, \"1\"} | x]}.", bad_app_file,
                   "is not an application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,

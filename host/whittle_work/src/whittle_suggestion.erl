@@ -27,9 +27,9 @@ hint(Name, Known) ->
 -spec nearest(string(), [string()]) -> {ok, string()} | none.
 nearest(Name, Known) ->
     Given = string:lowercase(Name),
-    case lists:member(maps:get(Given, ?OTHERS, none), Known) of
-        true -> {ok, maps:get(Given, ?OTHERS)};
-        false ->
+    case [Ours || Ours <- renamed(Given), lists:member(Ours, Known)] of
+        [Ours | _] -> {ok, Ours};
+        [] ->
             Most = max(1, length(Given) div 3),
             case lists:keysort(1, [{Far, One} || One <- Known, Far <- [far(Given, One)],
                                                  Far =< Most]) of
@@ -39,6 +39,12 @@ nearest(Name, Known) ->
     end.
 
 %% Internal
+
+%% The name of a processor, or a name that ends with one: `qemu-arm64' means `qemu-aarch64'.
+renamed(Given) ->
+    [Before ++ Ours || {Other, Ours} <- maps:to_list(?OTHERS), lists:suffix(Other, Given),
+                       Before <- [lists:sublist(Given, length(Given) - length(Other))],
+                       Before =:= "" orelse lists:last(Before) =:= $-].
 
 far(Given, One) ->
     Known = string:lowercase(One),

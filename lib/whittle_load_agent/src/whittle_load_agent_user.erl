@@ -274,7 +274,9 @@ send_some(_, #user{socket = none}) -> {error, not_connected};
 send_some(Bytes, #user{socket = {tcp, Socket}}) -> sent(gen_tcp:send(Socket, Bytes));
 send_some(Bytes, #user{socket = {tls, Socket}}) -> sent(ssl:send(Socket, Bytes)).
 
+%% `einval' comes from a port that has ended.
 sent(ok) -> whittle_load_agent_tally:count(sent);
+sent({error, einval}) -> {error, closed};
 sent({error, Reason}) -> {error, kind(Reason)}.
 
 %% If the connection has failed, the message about its end follows.
@@ -388,7 +390,7 @@ data(Bytes, #user{client = Client} = User) ->
             case send(Reply, Next) of
                 ok -> {ok, Events, Next};
                 %% The server answered and closed. The message about the end follows.
-                {error, Reason} when Reason =:= closed; Reason =:= einval -> {ok, Events, Next};
+                {error, closed} -> {ok, Events, Next};
                 {error, _} = Error -> Error
             end;
         {error, Kind, Last} ->
