@@ -59,7 +59,8 @@ problem({Location, Module, Reason}) ->
             end,
     {error, {Place, case lists:flatten(Module:format_error(Reason)) of
                         "syntax error before: " -> "the term has no end: write a dot behind it";
-                        Message -> Message
+                        Message -> [Message, "; a scenario consists of Erlang terms "
+                                    "(docs/load.md of Whittle's source describes them)"]
                     end}}.
 
 place(Anno) -> erl_anno:location(Anno).

@@ -150,7 +150,10 @@ wrong(_) ->
               "options, modules"},
              {"{seed, 1}.\n{seed, 2}.", "2:1: `seed' stands here a second time"},
              {"{seed, 1}", "1:9: the term has no end: write a dot behind it"},
-             {"{seed, 1}.\n {seed 1}.", "2:8: syntax error before: 1"},
+             {"{seed, 1}.\n {seed 1}.", "2:8: syntax error before: 1; a scenario consists of "
+              "Erlang terms (docs/load.md of Whittle's source describes them)"},
+             {"# A title\n\nSome words.\n", "1:3: syntax error before: A; a scenario consists of "
+              "Erlang terms (docs/load.md of Whittle's source describes them)"},
              {"{seed, self()}.", "1:8: write an atom, a number, a text, a tuple or a list here"},
              {"{seed, 1}, {seed, 2}.", "1:12: a term ends with a dot, not with a comma"},
              {"{seed, \"x\"}. {target, \"tcp://a:1\"}. {phases, [{burst, 1}]}. {users, []}.",

@@ -1,7 +1,8 @@
 %% @hidden Finds the applications that a system calls and lacks, and says how to add them.
 %%
 %% Two kinds of callers count. A call in a module of the input counts in any case, also one like
-%% `spawn_link(ssh, start, [])' with the names in the code. A module of OTP
+%% `spawn_link(ssh, start, [])' with the names in the code, and so does
+%% `application:ensure_all_started(ssh)' (whittle_named_calls). A module of OTP
 %% counts if the input reaches it: the input names it, or names a module that calls it, in any
 %% number of steps. OTP's own applications call some others that their `.app' files name only in
 %% `runtime_dependencies'. For example, `httpc' calls `public_key' in its first request.
@@ -11,9 +12,12 @@
 
 -type apps() :: #{whittle_system:app_name() => whittle_system:app()}.
 
-%% The application of a call, and the caller's application, the caller's module and the callee.
+%% The application of a call, and the caller's application, the caller's module and the callee. The
+%% function of `start' starts or loads the application.
 -type call() :: {whittle_system:app_name(),
-                 {whittle_system:app_name(), module(), whittle_named_calls:call()}}.
+                 {whittle_system:app_name(), module(),
+                  whittle_named_calls:call()
+                  | {start, {module(), atom()}, whittle_system:app_name()}}}.
 
 %% @doc Writes one line for each called application that is not packed. `Used' holds the packed
 %% applications. `Apps' also holds the rest of the input. The error `bad_beam' names a module of the
@@ -46,12 +50,17 @@ notes(Used, Apps, Otp, Libs) ->
                    is_map_key(Name, Apps) orelse is_map_key(Name, Libs)
                        orelse whittle_otp_lib:app_dir(Name, Otp) =/= error
            end,
+    Lacks = fun(Name) ->
+                    not is_map_key(Name, Used)
+                        andalso (Held(Name) orelse whittle_otp:is_left_out(Name))
+            end,
     %% whittle_complete writes a note about each of these.
     Optional = lists:append([maps:get(optional, whittle_needs:direct(App))
                              || #{origin := #{kind := input}} = App <- Inputs]),
     case led_to(Read, Otps) of
         {ok, Led} ->
-            ByInput = calls(Read, Absent, Home) ++ named_calls(Read, Absent, Home),
+            ByInput = calls(Read, Absent, Home)
+                ++ named_calls(Read, Absent, Home, Lacks),
             ByOtp = [Call || {App, {By, _, _}} = Call <- calls(Led, Absent, Home),
                              not whittle_otp:does_without(By, App),
                              not lists:keymember(App, 1, ByInput)],
@@ -76,19 +85,28 @@ calls(Read, Absent, Home) ->
      || {Name, Module, Beam} <- Read, {Callee, _, _} = Mfa <- whittle_beam:imports(Beam),
         Absent(Callee), {ok, App} <- [Home(Callee)]].
 
-%% Only a module with the name of an absent module among its atoms is disassembled: it takes time. A
-%% module that cannot be disassembled has other errors.
+%% Only a module with the name of an absent module or application among its atoms is disassembled:
+%% it takes time. A module that cannot be disassembled has other errors.
 -spec named_calls([{whittle_system:app_name(), module(), whittle_beam:beam()}],
                   fun((module()) -> boolean()),
-                  fun((module()) -> {ok, whittle_system:app_name()} | none)) -> [call()].
-named_calls(Read, Absent, Home) ->
-    [{App, {Name, Module, Call}}
+                  fun((module()) -> {ok, whittle_system:app_name()} | none),
+                  fun((whittle_system:app_name()) -> boolean())) -> [call()].
+named_calls(Read, Absent, Home, Lacks) ->
+    [{App, {Name, Module, What}}
      || {Name, Module, Beam} <- Read,
-        lists:any(fun(Atom) -> Absent(Atom) andalso Home(Atom) =/= none end,
-                  whittle_beam:atoms(Beam)),
+        {ok, Atoms} <- [whittle_beam:all_atoms(Beam)],
+        lists:any(fun(Atom) ->
+                          Absent(Atom) andalso Home(Atom) =/= none orelse Lacks(Atom)
+                  end, Atoms),
         {ok, Code} <- [whittle_beam:disassemble(Beam)],
-        {Callee, _, _} = Call <- whittle_named_calls:calls(Code),
-        Absent(Callee), {ok, App} <- [Home(Callee)]].
+        Use <- whittle_named_calls:uses(Code),
+        {App, What} <- used(Use, Absent, Home, Lacks),
+        not whittle_otp:does_without(Name, App)].
+
+used({call, {Callee, _, _} = Call}, Absent, Home, _) ->
+    [{App, Call} || Absent(Callee), {ok, App} <- [Home(Callee)]];
+used({start, App, Function}, _, _, Lacks) ->
+    [{App, {start, Function, App}} || Lacks(App)].
 
 grouped(Calls) ->
     [{App, lists:sort(By)}
@@ -185,6 +203,7 @@ others(0) -> "";
 others(1) -> ", and one other module";
 others(Count) -> io_lib:format(", and ~b other modules", [Count]).
 
+function({start, {M, F}, App}) -> io_lib:format("~ts:~ts(~ts)", [M, F, App]);
 function({M, any, _}) -> io_lib:format("~ts", [M]);
 function({M, F, any}) -> io_lib:format("~ts:~ts", [M, F]);
 function({M, F, A}) -> io_lib:format("~ts:~ts/~b", [M, F, A]).

@@ -1,20 +1,25 @@
 %% @hidden Finds calls whose module and function are atoms in the code, although the call does not
 %% stand in the table of imports: `spawn_link(ssh, start, [])', `rpc:call(Node, ssh, start, [])',
-%% `ssh:Function()'.
+%% `ssh:Function()', the fun `ssh:start/0' as a value, and the child specification
+%% `#{start => {ssh, start, []}}'. It also finds applications that the code starts or loads by name:
+%% `application:ensure_all_started(ssh)'.
 -module(whittle_named_calls).
 
--export([calls/1]).
+-export([uses/1]).
 
--export_type([call/0]).
+-export_type([call/0, use/0]).
 
 %% The function or the arity is `any' if the code does not show it.
 -type call() :: {module(), atom() | any, arity() | any}.
 
+%% The function of `start' starts or loads the application.
+-type use() :: {call, call()} | {start, Application :: atom(), {module(), atom()}}.
+
 %% The functions that call the function that their arguments name, and the place of the module among
-%% these arguments. The function and the list of arguments follow it.
+%% these arguments. The function and the list of arguments, or the arity, follow it.
 -define(CALLERS,
-        [{erlang, 0, [{apply, 3}, {spawn, 3}, {spawn_link, 3}, {spawn_monitor, 3}, {spawn_opt, 4},
-                      {spawn_request, 3}]},
+        [{erlang, 0, [{apply, 3}, {make_fun, 3}, {spawn, 3}, {spawn_link, 3}, {spawn_monitor, 3},
+                      {spawn_opt, 4}, {spawn_request, 3}]},
          {erlang, 1, [{spawn, 4}, {spawn_link, 4}, {spawn_monitor, 4}, {spawn_opt, 5},
                       {spawn_request, 5}]},
          {proc_lib, 0, [{spawn, 3}, {spawn_link, 3}, {spawn_monitor, 3}, {spawn_opt, 4},
@@ -30,75 +35,156 @@
          {erpc, 1, [{call, 4}, {call, 5}, {cast, 4}, {multicall, 4}, {multicall, 5},
                     {multicast, 4}, {send_request, 4}, {send_request, 6}]}]).
 
-%% @doc Lists the calls of a module, sorted.
--spec calls(whittle_beam_module:t()) -> [call()].
-calls(Module) ->
-    Places = maps:from_list([{{M, F, A}, Place} || {M, Place, Functions} <- ?CALLERS,
-                                                   {F, A} <- Functions]),
-    lists:usort(lists:append([calls(Code, #{}, Places)
-                              || #{code := Code} <- maps:values(
-                                                      whittle_beam_module:functions(Module))])).
+%% The functions that start or load the applications that their first argument names.
+-define(STARTERS,
+        [{application, [{ensure_all_started, 1}, {ensure_all_started, 2}, {ensure_all_started, 3},
+                        {ensure_started, 1}, {ensure_started, 2}, {load, 1}, {load, 2}, {start, 1},
+                        {start, 2}, {start_boot, 1}, {start_boot, 2}]},
+         {'Elixir.Application', [{ensure_all_started, 1}, {ensure_all_started, 2},
+                                 {ensure_loaded, 1}, {ensure_started, 1}, {ensure_started, 2},
+                                 {load, 1}, {start, 1}, {start, 2}]}]).
+
+-define(IS_RESTART(Restart),
+        (Restart =:= permanent orelse Restart =:= transient orelse Restart =:= temporary)).
+
+%% @doc Lists the uses in a module, sorted.
+-spec uses(whittle_beam_module:t()) -> [use()].
+uses(Module) ->
+    Called = maps:from_list([{{M, F, A}, {call, Place}} || {M, Place, Functions} <- ?CALLERS,
+                                                           {F, A} <- Functions]),
+    Started = maps:from_list([{{M, F, A}, start} || {M, Functions} <- ?STARTERS,
+                                                    {F, A} <- Functions]),
+    Known = maps:merge(Called, Started),
+    Functions = maps:values(whittle_beam_module:functions(Module)),
+    lists:usort(lists:append([uses(Code, #{}, Known) || #{code := Code} <- Functions])
+                ++ [{call, Call} || Function <- Functions,
+                                    {literal, Literal, Use} <-
+                                        whittle_beam_module:references(Function),
+                                    Use =:= value orelse Use =:= tag,
+                                    {ok, Term} <- [whittle_beam:literal(Literal)],
+                                    Call <- in_term(Term)]).
 
 %% Internal
 
-%% Held has the atoms, and the lengths of lists, that this stretch of code put into registers.
-calls([{move, [From, {x, N}]} | Code], Held, Places) ->
-    calls(Code, put_at(N, value(From, Held), Held), Places);
-calls([{put_list, [_, Tail, {x, N}]} | Code], Held, Places) ->
-    List = case value(Tail, Held) of
-               {list, Length} -> {list, Length + 1};
-               _ -> none
-           end,
-    calls(Code, put_at(N, List, Held), Places);
-calls([{swap, [One, Other]} | Code], Held, Places) ->
-    Swapped = lists:foldl(fun({{x, N}, Value}, To) -> put_at(N, Value, To);
-                             (_, To) -> To
-                          end, Held, [{One, value(Other, Held)}, {Other, value(One, Held)}]),
-    calls(Code, Swapped, Places);
-calls([{Apply, [Arity | _]} | Code], Held, Places) when Apply =:= apply; Apply =:= apply_last ->
-    called(Arity, Arity, Held) ++ calls(Code, #{}, Places);
-calls([{Call, [_, {extfunc, M, F, A} | _]} | Code], Held, Places)
-  when Call =:= call_ext; Call =:= call_ext_last; Call =:= call_ext_only ->
-    case Places of
-        #{{M, F, A} := Place} ->
-            Arity = case Held of
-                        #{Place + 2 := {list, Length}} -> Length;
-                        _ -> any
-                    end,
-            called(Place, Arity, Held) ++ calls(Code, #{}, Places);
-        _ -> calls(Code, #{}, Places)
-    end;
-%% These instructions write no register that holds an argument.
-calls([{Instruction, _} | Code], Held, Places)
-  when Instruction =:= line; Instruction =:= init_yregs; Instruction =:= trim;
-       Instruction =:= allocate; Instruction =:= allocate_heap; Instruction =:= deallocate;
-       Instruction =:= test_heap; Instruction =:= executable_line; Instruction =:= debug_line ->
-    calls(Code, Held, Places);
-calls([_ | Code], _, Places) ->
-    calls(Code, #{}, Places);
-calls([], _, _) ->
+%% Finds funs of modules and child specifications. A literal has no other funs.
+in_term(Fun) when is_function(Fun) ->
+    [list_to_tuple([element(2, erlang:fun_info(Fun, Item)) || Item <- [module, name, arity]])];
+in_term([Head | Tail]) ->
+    in_term(Head) ++ in_term(Tail);
+in_term(Map) when is_map(Map) ->
+    called(value(maps:get(start, Map, none))) ++ in_term(maps:to_list(Map));
+in_term(Tuple) when is_tuple(Tuple) ->
+    Child = case Tuple of
+                {_, Start, Restart, _, _, _} when ?IS_RESTART(Restart) -> called(value(Start));
+                _ -> []
+            end,
+    Child ++ in_term(tuple_to_list(Tuple));
+in_term(_) ->
     [].
 
-called(Place, Arity, Held) ->
-    case Held of
-        #{Place := {atom, Module}, Place + 1 := {atom, Function}} -> [{Module, Function, Arity}];
-        #{Place := {atom, Module}} -> [{Module, any, Arity}];
+%% Held has the values that this stretch of code put into registers, as far as they are known:
+%% atoms, whole numbers, lists, and functions with a list of arguments.
+uses([{move, [From, To]} | Code], Held, Known) ->
+    uses(Code, put_at(To, held(From, Held), Held), Known);
+uses([{put_list, [Head, Tail, To]} | Code], Held, Known) ->
+    List = case held(Tail, Held) of
+               {list, Elements} -> {list, [held(Head, Held) | Elements]};
+               _ -> none
+           end,
+    uses(Code, put_at(To, List, Held), Known);
+uses([{put_tuple2, [To, {list, Elements}]} | Code], Held, Known) ->
+    {Value, Found} = case [held(Element, Held) || Element <- Elements] of
+                         [{atom, M}, {atom, F}, Arguments] -> {function(M, F, Arguments), []};
+                         [_, Start, {atom, Restart}, _, _, _] when ?IS_RESTART(Restart) ->
+                             {none, called(Start)};
+                         _ -> {none, []}
+                     end,
+    calls(Found) ++ uses(Code, put_at(To, Value, Held), Known);
+uses([{Put, [_, _, To, _, {list, Pairs}]} | Code], Held, Known)
+  when Put =:= put_map_assoc; Put =:= put_map_exact ->
+    calls(started(Pairs, Held)) ++ uses(Code, put_at(To, none, Held), Known);
+uses([{swap, [One, Other]} | Code], Held, Known) ->
+    Swapped = put_at(Other, held(One, Held), put_at(One, held(Other, Held), Held)),
+    uses(Code, Swapped, Known);
+uses([{Apply, [Arity | _]} | Code], Held, Known) when Apply =:= apply; Apply =:= apply_last ->
+    calls(called(Arity, {list, lists:duplicate(Arity, none)}, Held))
+        ++ uses(Code, after_call(Held), Known);
+uses([{Call, [_, {extfunc, M, F, A} | _]} | Code], Held, Known)
+  when Call =:= call_ext; Call =:= call_ext_last; Call =:= call_ext_only ->
+    Found = case Known of
+                #{{M, F, A} := {call, Place}} ->
+                    calls(called(Place, held({x, Place + 2}, Held), Held));
+                #{{M, F, A} := start} ->
+                    [{start, App, {M, F}} || App <- atoms(held({x, 0}, Held))];
+                _ -> []
+            end,
+    Found ++ uses(Code, after_call(Held), Known);
+uses([{Call, _} | Code], Held, Known)
+  when Call =:= call; Call =:= call_fun; Call =:= call_fun2 ->
+    uses(Code, after_call(Held), Known);
+%% These instructions write no register that holds a value.
+uses([{Instruction, _} | Code], Held, Known)
+  when Instruction =:= line; Instruction =:= init_yregs; Instruction =:= allocate;
+       Instruction =:= allocate_heap; Instruction =:= deallocate; Instruction =:= test_heap;
+       Instruction =:= executable_line; Instruction =:= debug_line ->
+    uses(Code, Held, Known);
+%% This instruction gives other numbers to the registers of the stack.
+uses([{trim, _} | Code], Held, Known) ->
+    uses(Code, maps:filter(fun({Kind, _}, _) -> Kind =:= x end, Held), Known);
+uses([_ | Code], _, Known) ->
+    uses(Code, #{}, Known);
+uses([], _, _) ->
+    [].
+
+calls(Calls) -> [{call, Call} || Call <- Calls].
+
+%% Returns the call of the function whose module is in the register of this place.
+called(Place, Arguments, Held) ->
+    case {held({x, Place}, Held), held({x, Place + 1}, Held)} of
+        {{atom, Module}, {atom, Function}} -> [{Module, Function, arity(Arguments)}];
+        {{atom, Module}, _} -> [{Module, any, arity(Arguments)}];
         _ -> []
     end.
 
-value({atom, _} = Atom, _) -> Atom;
-value(nil, _) -> {list, 0};
-value({literal, Literal}, _) ->
-    case whittle_beam:literal(Literal) of
-        {ok, [_ | _] = Term} ->
-            try {list, length(Term)}
-            catch error:badarg -> none
-            end;
-        _ -> none
-    end;
-value({x, N}, Held) -> maps:get(N, Held, none);
-value({tr, Register, _}, Held) -> value(Register, Held);
-value(_, _) -> none.
+called({function, Call}) -> [Call];
+called(_) -> [].
 
-put_at(N, none, Held) -> maps:remove(N, Held);
-put_at(N, Value, Held) -> Held#{N => Value}.
+%% Returns the function of a child specification that the code builds as a map.
+started([{atom, start}, Value | _], Held) -> called(held(Value, Held));
+started([_, _ | Pairs], Held) -> started(Pairs, Held);
+started([], _) -> [].
+
+%% An atom or a number as the third element makes another tuple of it.
+function(_, _, {Kind, _}) when Kind =:= atom; Kind =:= integer -> none;
+function(Module, Function, Arguments) -> {function, {Module, Function, arity(Arguments)}}.
+
+arity({list, Elements}) -> length(Elements);
+arity({integer, Arity}) -> Arity;
+arity(_) -> any.
+
+atoms({atom, Atom}) -> [Atom];
+atoms({list, Elements}) -> [Atom || {atom, Atom} <- Elements];
+atoms(_) -> [].
+
+after_call(Held) -> maps:filter(fun({Kind, _}, _) -> Kind =:= y end, Held).
+
+held({tr, Register, _}, Held) -> held(Register, Held);
+held({Kind, _} = Register, Held) when Kind =:= x; Kind =:= y -> maps:get(Register, Held, none);
+held({Kind, _} = Value, _) when Kind =:= atom; Kind =:= integer -> Value;
+held(nil, _) -> {list, []};
+held({literal, Literal}, _) ->
+    case whittle_beam:literal(Literal) of
+        {ok, Term} -> value(Term);
+        {error, _} -> none
+    end;
+held(_, _) -> none.
+
+value(none) -> none;
+value(Atom) when is_atom(Atom) -> {atom, Atom};
+value(List) when length(List) >= 0 -> {list, [value(Element) || Element <- List]};
+value({M, F, Arguments}) when is_atom(M), is_atom(F), is_list(Arguments) ->
+    function(M, F, value(Arguments));
+value(_) -> none.
+
+put_at(Register, none, Held) -> maps:remove(Register, Held);
+put_at(Register, Value, Held) -> Held#{Register => Value}.

@@ -1,19 +1,22 @@
 %% @doc Holds facts about OTP's own applications as data.
 -module(whittle_otp).
 
--export([is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
+-export([names/0, is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
 -export([natives/1, program/2, unsupported/1]).
+
+%% @doc Lists the applications that OTP ships, or has shipped.
+-spec names() -> [whittle_system:app_name()].
+names() ->
+    [asn1, common_test, compiler, crypto, debugger, dialyzer,
+     diameter, edoc, eldap, erl_docgen, erl_interface, erts, et,
+     eunit, ftp, hipe, inets, jinterface, kernel, megaco, mnesia,
+     observer, odbc, os_mon, parsetools, public_key, reltool,
+     runtime_tools, sasl, snmp, ssh, ssl, stdlib, syntax_tools,
+     tftp, tools, wx, xmerl].
 
 %% @doc Tells whether OTP ships an application of that name.
 -spec is_otp(whittle_system:app_name()) -> boolean().
-is_otp(Name) ->
-    lists:member(Name,
-                 [asn1, common_test, compiler, crypto, debugger, dialyzer,
-                  diameter, edoc, eldap, erl_docgen, erl_interface, erts, et,
-                  eunit, ftp, hipe, inets, jinterface, kernel, megaco, mnesia,
-                  observer, odbc, os_mon, parsetools, public_key, reltool,
-                  runtime_tools, sasl, snmp, ssh, ssl, stdlib, syntax_tools,
-                  tftp, tools, wx, xmerl]).
+is_otp(Name) -> lists:member(Name, names()).
 
 %% The applications that Whittle's build of OTP leaves out (whittle_recipe_otp). Each has the
 %% modules that other applications call according to OTP's documentation. unsupported/1 lists wx
@@ -47,14 +50,15 @@ left_out_home(Module) ->
         [] -> none
     end.
 
-%% @doc Tells whether an application of OTP works without another one that it calls. Such an
-%% application checks first, or it calls the other one only for a person who traces it.
+%% @doc Tells whether an application of OTP, or Elixir, works without another one that it calls.
+%% Such an application checks first, or it calls the other one only for a person who traces it.
 -spec does_without(whittle_system:app_name(), whittle_system:app_name()) -> boolean().
 does_without(_, runtime_tools) -> true;         % dbg
 does_without(compiler, crypto) -> true;         % encrypted debug information
 does_without(ssl, inets) -> true;               % ssl_crl_cache fetches lists on request
 does_without(sasl, tools) -> true;              % xref, for systools with the option exref
 does_without(runtime_tools, mnesia) -> true;    % observer_backend shows existing tables
+does_without(elixir, logger) -> true;           % only the command `elixir' starts it
 does_without(_, _) -> false.
 
 %% @doc Lists the natives that the runtime must link for an application of OTP while the module

@@ -179,16 +179,17 @@ text({missing_applications, {[{Name, Askers}], Otp}}) ->
                  "parent directory to ERL_LIBS, or ~ts",
                  [Name, askers(Askers), remedy(Name, Askers)]);
         nowhere ->
-            line("application ~ts, which ~ts, is neither in the input nor in OTP ~ts: add it to "
-                 "the release, add its parent directory to ERL_LIBS, or ~ts",
-                 [Name, askers(Askers), Otp, remedy(Name, Askers)])
+            line("application ~ts~ts, which ~ts, is neither in the input nor in OTP ~ts: add it "
+                 "to the release, add its parent directory to ERL_LIBS, or ~ts",
+                 [Name, hint(Name), askers(Askers), Otp, remedy(Name, Askers)])
     end;
 text({missing_applications, {Missing, Otp}}) ->
     Lacks = [{Name, Askers, lack(Name)} || {Name, Askers} <- Missing],
     Addable = [Name || {Name, _, Lack} <- Lacks, not is_tuple(Lack)],
     line("~b applications cannot be packed: ~ts; ~ts",
          [length(Missing),
-          list([[atom_to_list(Name), ", which ", askers(Askers), " (", lack(Name, Lack, Otp), $)]
+          list([[atom_to_list(Name), [hint(Name) || Lack =:= nowhere], ", which ",
+                 askers(Askers), " (", lack(Name, Lack, Otp), $)]
                 || {Name, Askers, Lack} <- Lacks]),
           lists:join("; or ",
                      [["add ", list(Addable), " to the release, or add their parent directories to "
@@ -315,6 +316,11 @@ lack(Name) ->
         {false, false} -> nowhere;
         {Why, _} -> {unsupported, Why}
     end.
+
+%% Finds the application of OTP that a misspelled name means.
+hint(Name) ->
+    whittle_suggestion:hint(atom_to_list(Name), [atom_to_list(Otp) || Otp <- whittle_otp:names(),
+                                                                      lack(Otp) =:= nowhere]).
 
 lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
 lack(Name, left_out, _) -> ["Whittle does not build OTP's ", atom_to_list(Name)];

@@ -504,18 +504,20 @@ called_applications(Config) ->
 %% The code has the names of such a call, but no import.
 calls_by_name(Config) ->
     Dir = in("spawner", Config),
-    Said = fun(Call) ->
+    SaidOf = fun(App, Call) ->
                    _ = file:del_dir_r(Dir),
                    made:app(Dir, spawner, [{applications, [kernel, stdlib]}],
                             [{spawner, "-module(spawner). -export([f/2]).\n"
                               "f(Node, X) -> _ = Node, _ = X, " ++ Call ++ "."}]),
                    case re:run(notes(read(Dir)),
-                               "^spawner calls ssh, which .* \\(spawner calls (.*)\\): "
-                               "`--app ssh' adds it$", [multiline, {capture, [1], list}]) of
+                               ["^spawner calls ", App, ", which .* \\(spawner calls (.*)\\): "
+                                "`--app ", App, "' adds it$"],
+                               [multiline, {capture, [1], list}]) of
                        {match, [Callee]} -> Callee;
                        nomatch -> none
                    end
-           end,
+             end,
+    Said = fun(Call) -> SaidOf("ssh", Call) end,
     [?assertEqual({Call, Callee}, {Call, Said(Call)})
      || {Call, Callee} <-
             [{"spawn(ssh, start, [])", "ssh:start/0"},
@@ -537,11 +539,54 @@ calls_by_name(Config) ->
              {"rpc:cast(Node, ssh, start, [X])", "ssh:start/1"},
              {"erpc:call(Node, ssh, start, [], 100)", "ssh:start/0"},
              {"erpc:multicall([Node], ssh, start, [])", "ssh:start/0"},
+             {"lists:map(fun ssh:start/1, X)", "ssh:start/1"},
+             {"[{X, #{f => fun ssh:start/1}}]", "ssh:start/1"},
+             {"F = ssh, fun F:start/1", "ssh:start/1"},
+             {"#{id => a, start => {ssh, start, []}}", "ssh:start/0"},
+             {"{ok, {#{}, [#{id => X, start => {ssh, start, [X]}, type => worker}]}}",
+              "ssh:start/1"},
+             {"#{id => a, start => {ssh, start, X}}", "ssh:start"},
+             {"#{start => {ssh, start, [X]}, id => make_ref()}", "ssh:start/1"},
+             {"{a, {ssh, start, [[]]}, permanent, 5000, worker, [ssh]}", "ssh:start/1"},
+             {"{X, {ssh, start, [[X], 1]}, transient, 5000, worker, [X]}", "ssh:start/2"},
+             {"application:start(ssh)", "application:start(ssh)"},
+             {"application:load(ssh)", "application:load(ssh)"},
+             {"application:ensure_all_started(ssh, permanent)",
+              "application:ensure_all_started(ssh)"},
+             {"application:ensure_all_started([sasl, ssh])",
+              "application:ensure_all_started(ssh)"},
+             {"application:ensure_all_started([X, ssh], temporary, concurrent)",
+              "application:ensure_all_started(ssh)"},
+             {"'Elixir.Application':ensure_all_started(ssh)",
+              "Elixir.Application:ensure_all_started(ssh)"},
              %% The name of a module is also a word.
              {"lists:member(ssh, X)", none},
              {"spawn(X, ssh, [])", none},
              {"spawn(lists, sort, [[ssh]])", none},
-             {"register(ssh, X)", none}]].
+             {"register(ssh, X)", none},
+             {"X =:= fun ssh:start/1", none},
+             {"{error, {ssh, start, []}}", none},
+             {"{ssh, start, X}", none},
+             {"#{start => ssh}", none},
+             {"#{start => {ssh, start, 0}, reason => {ssh, start, []}}", none},
+             {"{a, {ssh, start, []}, forever, 1, 2, 3}", none},
+             {"application:get_env(ssh, X)", none},
+             {"application:start(nowhere), application:start(stdlib)", none},
+             {"application:start(X), application:start(spawner), lists:member(ssh, X)", none}]],
+    %% An application needs no module of its name.
+    ?assertEqual("application:start(tools)", SaidOf("tools", "application:start(tools)")),
+    ?assertEqual("application:ensure_all_started(parsetools)",
+                 SaidOf("parsetools", "application:ensure_all_started([stdlib, parsetools])")),
+    %% Only the command `elixir' starts Elixir's logger.
+    made:app(in("libs/logger-1", Config), logger, [], []),
+    [begin
+         made:app(in(Name, Config), list_to_atom(Name), [],
+                  [{starts, "-module(starts). -export([f/0]). f() -> application:start(logger)."}]),
+         {ok, System} = whittle_read:read(in(Name, Config),
+                                          (staged:options())#{libs => [in("libs", Config)]}),
+         ?assertEqual({Name, Result}, {Name, re:run(notes(System), "calls logger, which",
+                                                    [{capture, none}])})
+     end || {Name, Result} <- [{"elixir", nomatch}, {"other", match}]].
 
 %% inets names ssl only in `runtime_dependencies'. The build notes this. The program works after
 %% the user follows the note.

@@ -198,7 +198,15 @@ missing_application(Config) ->
     {error, {missing_applications, {[{x, []}], "29"}} = Added} =
         whittle_read:check_needs(Script, #{otp => "29", add => [x]}),
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Added), "^application x, which you "
-                                    "asked for, .* ERL_LIBS, or leave out --app x$")).
+                                    "asked for, .* ERL_LIBS, or leave out --app x$")),
+    %% The error names the application of OTP that a misspelled name means, if Whittle can add it.
+    [begin
+         {error, Misspelled} = whittle_read:check_needs(Script, #{otp => "29", add => Names}),
+         Said = iolist_to_binary(whittle_system:format_error(Misspelled)),
+         ?assertMatch({Names, {_, _}}, {Names, binary:match(Said, Text)})
+     end || {Names, Text} <- [{[cryto], <<"application cryto (did you mean crypto?), which you">>},
+                              {[cryto, nobody], <<"cryto (did you mean crypto?), which you">>},
+                              {[obsever], <<"application obsever, which you asked for">>}]].
 
 %% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
