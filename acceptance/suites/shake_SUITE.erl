@@ -270,10 +270,10 @@ removed_functions(Config) ->
                 {ok, Term} = erl_parse:parse_term(Tokens),
                 Term
             end || [Line] <- Lines],
-    [Gone, Two, Cast] =
+    [Gone, Two, Three, Cast] =
         [lists:append(["undefined function removed_parts:", Name, ": removed by Whittle; run "
                        "`whittle why removed removed_parts:", Name, "`"])
-         || Name <- ["gone/1", "two/2", "handle_cast/2"]],
+         || Name <- ["gone/1", "two/2", "three/0", "handle_cast/2"]],
     [Whole, OfWhole] =
         [lists:append(["undefined function removed_whole:", Name, ": the module was removed by "
                        "Whittle; run `whittle why removed removed_whole`"])
@@ -293,6 +293,8 @@ removed_functions(Config) ->
                   {never, {{removed_parts, never, [1], []}, {removed, 1, []}}},
                   {nobody, {{nobody, nothing, [], []}, {removed, 0, []}}},
                   {depth, 8},
+                  {three, Stack({removed_parts, three, []}, 1, Three)},
+                  {logged, {warning, list_to_binary(Three)}},
                   {spawned, {removed_parts, gone, [3], Info(Gone)}},
                   {proc_lib, {removed_parts, gone, [3], Info(Gone)}},
                   {callback, {removed_parts, handle_cast, [x, state], Info(Cast)}},
@@ -305,6 +307,7 @@ removed_functions(Config) ->
                          {proc_lib_log, Gone}, {callback_log, Cast},
                          {never_explained, "exception error: undefined function "
                                            "removed_parts:never/1\n"},
+                         {badarg, "exception error: bad argument\n"},
                          {handle_info_log, "Undefined handle_info in removed_parts"}]],
     ?assertMatch({0, <<"removed_parts:gone/1 was removed", _/binary>>},
                  running:whittle(["why", File, "removed_parts:gone/1"])).
@@ -322,13 +325,13 @@ asked_for_a_removed_function(Config) ->
                   running:run(File, Words, #{env => Env}))
      || {Words, Said} <-
             [{["--whittle-rpc", "lists", "zf", "a", "b"],
-              "lists:zf/2: removed by Whittle; run `whittle why asked_relay lists:zf/2"},
-             {["--whittle-eval", "1+1"],
-              "erl_eval:exprs/2: the module was removed by Whittle; run `whittle why asked_relay "
-              "erl_eval"}]],
-    ?assertEqual({1, <<"asked_relay: the file has no shell: use --whittle-eval, or build with "
-                       "--feature +shell\n">>},
-                 running:run(File, ["--whittle-remote"], #{env => Env})),
+              "lists:zf/2: removed by Whittle; run `whittle why asked_relay lists:zf/2"}]],
+    [?assertEqual({1, iolist_to_binary(["asked_relay: the file ", Said, "\n"])},
+                  running:run(File, Words, #{env => Env}))
+     || {Words, Said} <-
+            [{["--whittle-eval", "1+1"],
+              "cannot evaluate Erlang: build with --feature +eval"},
+             {["--whittle-remote"], "has no shell: build with --feature +eval,+shell"}]],
     running:signal(Relay, "TERM"),
     {0, _} = running:ended(Relay).
 
@@ -368,16 +371,26 @@ costs_of_dynamic_calls(Config) ->
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->
+    Said = fun(Options, Words) ->
+                   {0, Printed} = running:whittle(["build", running:example("hello"), "-o",
+                                                   out("asked", Config) | functions() ++ Options]),
+                   re:run(Printed, Words, [{capture, none}])
+           end,
     Notes = fun(Options) ->
-                    {0, Said} = running:whittle(["build", running:example("hello"), "-o",
-                                                 out("asked", Config) | functions() ++ Options]),
-                    re:run(Said, "removes --whittle-ping, --whittle-pid, --whittle-stop, "
-                                 "--whittle-eval, --whittle-rpc and --whittle-remote: "
-                                 "build with --feature \\+control", [{capture, none}])
+                    Said(Options, "removes --whittle-ping, --whittle-pid, --whittle-stop, "
+                                  "--whittle-eval, --whittle-rpc and --whittle-remote: "
+                                  "build with --feature \\+control")
             end,
     ?assertEqual([match, nomatch, nomatch],
                  [Notes(Options) || Options <- [[], ["--feature", "+control", "--remote", "none"],
-                                                ["--feature", "-control"]]]).
+                                                ["--feature", "-control"]]]),
+    %% Without the feature eval, the program answers some requests.
+    Eval = "removes --whittle-eval and --whittle-remote: build with --feature \\+eval",
+    ?assertEqual([nomatch, match, nomatch, nomatch],
+                 [Said(Options, Eval)
+                  || Options <- [[], ["--feature", "+control", "--remote", "none"],
+                                 ["--feature", "+control,+eval", "--remote", "none"],
+                                 ["--feature", "+control,-eval", "--remote", "none"]]]).
 
 %% Refusals
 

@@ -93,7 +93,13 @@ other_cookie(Config) ->
 no_node(Config) ->
     ?assertMatch({1, <<"whittle: nobody (without @HOST this is a node of this machine) does not "
                        "answer: ", _/binary>>},
-                 tune(["--explain", "--node", "nobody"], Config)).
+                 tune(["--explain", "--node", "nobody"], Config)),
+    %% A long name needs neither epmd nor a domain of this machine.
+    ?assertEqual({1, <<"whittle: nobody@127.0.0.1 does not answer: it is not running, or it has "
+                       "another cookie (set RELEASE_COOKIE or WHITTLE_COOKIE_FILE as for the "
+                       "node)\n">>},
+                 tune(["--explain", "--node", "nobody@127.0.0.1"],
+                      [{"ERL_EPMD_PORT", integer_to_list(running:free_port())}], Config)).
 
 %% The last lines of the program stand above the error line.
 lines_of_a_failure(Config) ->

@@ -77,7 +77,7 @@ request("eval=" ++ _, _Node, [""]) ->
 request("eval=erlang", Node, [Text]) ->
     Expressions = parse(Text, fun erl_parse:parse_exprs/1),
     connect(Node),
-    case call(Node, erl_eval, exprs, [Expressions, []]) of
+    case call(Node, erl_eval, exprs, [Expressions, []], fun not_evaluated/3) of
         {value, Value, _Bindings} -> {0, io_lib:format("~tp", [Value])}
     end;
 request("eval=elixir", Node, [Text]) ->
@@ -165,13 +165,22 @@ shell_of(Node) ->
             {Node, shell, start, []}
     end.
 
-%% `--missing crash' removes OTP's shell, unless the program needs it.
+%% `--missing crash' removes OTP's shell and the evaluation of expressions, unless the program needs
+%% them.
 has_shell(Node) ->
     case has(Node, shell) of
         true -> ok;
-        false -> throw({?FAILED, "the file has no shell: use --whittle-eval, or build with "
-                                 "--feature +shell"})
+        false -> throw({?FAILED, ["the file has no shell: ",
+                                  case has(Node, erl_eval) of
+                                      true -> "use --whittle-eval, or build with --feature +shell";
+                                      false -> "build with --feature +eval,+shell"
+                                  end]})
     end.
+
+-spec not_evaluated(error | exit | throw, term(), [tuple()]) -> no_return().
+not_evaluated(error, undef, [{erl_eval, exprs, _, _} | _]) ->
+    throw({?FAILED, "the file cannot evaluate Erlang: build with --feature +eval"});
+not_evaluated(Class, Reason, Stack) -> raised(Class, Reason, Stack).
 
 %% Ends this node when the running one ends or does not answer any more. Its shell would wait for a
 %% new job, without a terminal forever.

@@ -13,6 +13,12 @@
 -define(REMOVED, "/.whittle/boot/removed").
 -define(RANGE, 16#1000000).
 
+%% OTP asks these modules for the text of an error, and does without them (the feature `errors' of
+%% the host's features.config). No program calls them.
+-define(IS_TEXTS(Module),
+        (Module =:= erl_erts_errors orelse Module =:= erl_kernel_errors
+         orelse Module =:= erl_stdlib_errors)).
+
 %% The call in the form that `error_handler' puts at the head of the stack.
 -type call() :: {module(), atom(), [term()], [term()]} | {fun(), [term()], [term()]}.
 
@@ -61,6 +67,8 @@ with(Info, {Fun, Arguments, More}) -> {Fun, Arguments, [Info | More]}.
 first_with(Info, [Caller | Callers]) -> [with(Info, Caller) | Callers];
 first_with(_, []) -> [].
 
+explanation({Module, _, _, _}) when ?IS_TEXTS(Module) ->
+    none;
 explanation({Module, Function, Arguments, _}) ->
     Mfa = {Module, Function, length(Arguments)},
     Set = set(),

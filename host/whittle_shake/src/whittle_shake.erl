@@ -292,6 +292,12 @@ warnings(#{missing := crash, reached := #{blocked := #{control := _}}, asked_off
       "(--whittle-eval also needs +eval, and --whittle-remote +eval,+shell), or with "
       "--feature -control to silence this note"]
      || not lists:member(control, Off)];
+warnings(#{missing := crash, hot := #{{whittle_control, main, 0} := _} = Hot, asked_off := Off})
+  when not is_map_key({erl_eval, exprs, 2}, Hot) ->
+    [["--missing crash removes --whittle-eval and --whittle-remote: build with --feature +eval to "
+      "keep --whittle-eval, with --feature +eval,+shell to keep both, or with --feature -eval to "
+      "silence this note"]
+     || not lists:member(eval, Off)];
 warnings(_) ->
     [].
 

@@ -261,9 +261,9 @@ format_error({Tag, _, _} = Error) when Tag =:= account; Tag =:= slow_dump; Tag =
 format_error({directory, Dir, Reason}) ->
     [Dir, " cannot be written (", file:format_error(Reason),
      "): set TMPDIR to a directory with free space"];
-format_error({no_distribution, Name, Reason}) ->
-    io_lib:format("Whittle cannot become a node to reach ~ts (~0tp): start epmd, and check the "
-                  "name", [Name, Reason]);
+format_error({no_distribution, Name}) ->
+    ["Whittle cannot become a node to reach ", Name, ": give this machine a name (`hostname'), or "
+     "run `whittle' on the machine of the node"];
 format_error({no_answer, Name}) ->
     [case lists:member($@, Name) of
          true -> Name;

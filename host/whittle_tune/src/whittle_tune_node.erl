@@ -10,7 +10,7 @@
 
 -export_type([error/0]).
 
--type error() :: {no_distribution, string(), term()}
+-type error() :: {no_distribution, string()}
                | {no_answer, string()}
                | {call_failed, string(), term()}
                | {no_kernel, string()}
@@ -51,19 +51,11 @@ checked(Name) -> {error, {bad_name, Name}}.
 
 %% This node listens to no other node, and takes its name from the node that it connects to.
 start(Name, Cookie) ->
-    Domain = case string:split(Name, "@") of
-                 [_, Host] ->
-                     case lists:member($., Host) of
-                         true -> longnames;
-                         false -> shortnames
-                     end;
-                 _ -> shortnames
-             end,
-    Started = case net_kernel:start(undefined, #{name_domain => Domain, hidden => true,
+    Started = case net_kernel:start(own(Name), #{name_domain => domain(Name), hidden => true,
                                                  dist_listen => false}) of
                   {error, {already_started, _}} -> ok;
                   {ok, _} -> ok;
-                  {error, Reason} -> {error, {no_distribution, Name, Reason}}
+                  {error, _} -> {error, {no_distribution, Name}}
               end,
     case Started of
         ok ->
@@ -71,6 +63,24 @@ start(Name, Cookie) ->
             true = erlang:set_cookie(Node, Cookie),
             {ok, Node};
         {error, _} = Error -> Error
+    end.
+
+domain(Name) ->
+    case string:split(Name, "@") of
+        [_, Host] ->
+            case lists:member($., Host) of
+                true -> longnames;
+                false -> shortnames
+            end;
+        _ -> shortnames
+    end.
+
+%% With long names, OTP needs this machine's domain, and many machines have none. No node looks for
+%% the host of a node that does not listen, so any host does.
+own(Name) ->
+    case domain(Name) of
+        longnames -> 'undefined@127.0.0.1';
+        shortnames -> undefined
     end.
 
 full(Name) ->
