@@ -74,7 +74,7 @@ command() ->
              help => "the functions that the program calls by names from data (binary_to_term, "
                     "file:consult), separated by commas; or none"},
            #{name => atoms, long => "atoms", value => "NAMES",
-             help => "the functions whose names the program makes from text (list_to_atom), "
+             help => "the functions that the program calls by names from text (list_to_atom), "
                     "separated by commas; or none"},
            #{name => code, long => "code", value => "NAMES",
              help => "the functions that plugins and upgrades call (code that the program loads "
