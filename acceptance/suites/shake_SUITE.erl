@@ -278,6 +278,8 @@ removed_functions(Config) ->
         [lists:append(["undefined function removed_whole:", Name, ": the module was removed by "
                        "Whittle; run `whittle why removed removed_whole`"])
          || Name <- ["f/1", "g/0"]],
+    Bif = "undefined function ets:match_object/3: removed by Whittle; run `whittle why removed "
+        "ets:match_object/3`",
     Info = fun(Text) -> [{error_info, #{module => whittle_start_removed, cause => Text}}] end,
     Stack = fun(Mfa, Arity, Text) ->
                     {erlang:append_element(Mfa, Info(Text)), {removed, Arity, Info(Text)}}
@@ -290,6 +292,8 @@ removed_functions(Config) ->
                   {whole, Stack({removed_whole, f, [1]}, 1, Whole)},
                   {logged, {warning, list_to_binary(Whole)}},
                   {whole_again, Stack({removed_whole, g, []}, 1, OfWhole)},
+                  {bif, Stack({ets, match_object, [a, b, c]}, 0, Bif)},
+                  {logged, {warning, list_to_binary(Bif)}},
                   {never, {{removed_parts, never, [1], []}, {removed, 1, []}}},
                   {nobody, {{nobody, nothing, [], []}, {removed, 0, []}}},
                   {depth, 8},

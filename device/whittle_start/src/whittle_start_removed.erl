@@ -6,7 +6,7 @@
 %% this module calls only preloaded functions in that process, and waits for no other process.
 -module(whittle_start_removed).
 
--export([undefined/1, is_removed/2, format_error/2]).
+-export([undefined/1, undefined/3, is_lost/3, is_removed/2, format_error/2]).
 
 %% The file with the set of removed functions and modules. whittle_shake_removed of the host
 %% makes it.
@@ -34,6 +34,21 @@ undefined(Call) ->
     catch
         error:undef:Stack -> erlang:raise(error, undef, explained(Call, tl(Stack)))
     end.
+
+%% @doc Raises `undef' for a function that {@link is_lost/3} finds.
+-spec undefined(module(), atom(), [term()]) -> no_return().
+undefined(Module, Function, Arguments) -> undefined({Module, Function, Arguments, []}).
+
+%% @doc Returns whether the function is a BIF that its module, which is loaded, does not have.
+-spec is_lost(module(), atom(), [term()]) -> boolean().
+is_lost(Module, Function, Arguments) ->
+    Arity = length(Arguments),
+    erlang:is_builtin(Module, Function, Arity) andalso erlang:module_loaded(Module)
+        andalso not is_among({Function, Arity}, erlang:get_module_info(Module, exports)).
+
+is_among(Name, [Name | _]) -> true;
+is_among(Name, [_ | Names]) -> is_among(Name, Names);
+is_among(_, []) -> false.
 
 %% @doc Returns whether the function or module is in the set. The set contains hashes of 24 bits, so
 %% it can be wrong: about N of 2^24 other names also seem to be in a set with N elements.

@@ -26,12 +26,17 @@ watching(#{module := Module} = Value) ->
 
 %% @doc Makes `error_handler:crash/1' continue in `whittle_start_removed:undefined/1'. The call is
 %% a tail call, so the stack has the usual entries.
+%%
+%% `error_handler:undefined_function/3' calls a function again that `function_exported' finds. It
+%% finds each BIF, also one that its module lacks, and would call that for ever. So it asks
+%% `whittle_start_removed:is_lost/3' first.
 -spec explaining(whittle_beam_module:t()) -> whittle_beam_module:t().
 explaining(#{module := error_handler} = Value) ->
     with_heads(#{{crash, 1} => fun(#{arity := A} = Function) ->
                                        To = {whittle_start_removed, undefined, 1},
                                        if_there(To, [tail_call(To, A)], Function)
-                               end}, Value).
+                               end,
+                  {undefined_function, 3} => fun lost/1}, Value).
 
 %% Internal
 
@@ -62,6 +67,15 @@ asking({Name, Arity}, #{arity := A} = Function) ->
               {get_hd, [{x, 0}, {x, 0}]},
               {deallocate, [A]},
               {return, []}],
+             Function).
+
+lost(#{arity := A} = Function) ->
+    Question = {whittle_start_removed, is_lost, A},
+    if_there(Question,
+             [{call_ext, [A, extfunc(Question)]},
+              {is_eq_exact, [{f, absent(Function)}, {x, 0}, {atom, true}]}]
+             ++ [{move, [{y, N}, {x, N}]} || N <- lists:seq(0, A - 1)]
+             ++ [tail_call({whittle_start_removed, undefined, A}, A)],
              Function).
 
 %% The code keeps the function's arguments over the calls. The called module may be missing, in a
