@@ -51,8 +51,9 @@ checked(Name) -> {error, {bad_name, Name}}.
 
 %% This node listens to no other node, and takes its name from the node that it connects to.
 start(Name, Cookie) ->
-    Started = case net_kernel:start(own(Name), #{name_domain => domain(Name), hidden => true,
-                                                 dist_listen => false}) of
+    Domain = domain(Name),
+    Started = case net_kernel:start(own(Domain), #{name_domain => Domain, hidden => true,
+                                                   dist_listen => false}) of
                   {error, {already_started, _}} -> ok;
                   {ok, _} -> ok;
                   {error, _} -> {error, {no_distribution, Name}}
@@ -77,11 +78,8 @@ domain(Name) ->
 
 %% With long names, OTP needs this machine's domain, and many machines have none. No node looks for
 %% the host of a node that does not listen, so any host does.
-own(Name) ->
-    case domain(Name) of
-        longnames -> 'undefined@127.0.0.1';
-        shortnames -> undefined
-    end.
+own(longnames) -> 'undefined@127.0.0.1';
+own(shortnames) -> undefined.
 
 full(Name) ->
     case lists:member($@, Name) of
