@@ -193,13 +193,22 @@ end_with(Node) ->
 
 watch(Node) ->
     receive
-        {nodedown, Node} -> finish({?FAILED, io_lib:format("~ts ended; see its log", [Node])})
+        {nodedown, Node} ->
+            leave_shell({?FAILED, io_lib:format("~ts ended; see its log", [Node])})
     after ?PATIENCE_MS ->
         case answers(Node) of
             true -> watch(Node);
-            false -> finish(silent(Node))
+            false -> leave_shell(silent(Node))
         end
     end.
+
+%% The shell also sees that the node ended, and offers a new job. It must not write that into or
+%% behind this node's message.
+-spec leave_shell({non_neg_integer(), unicode:chardata()}) -> no_return().
+leave_shell(Answer) ->
+    _ = [erlang:suspend_process(Process)
+         || Name <- [user_drv, user_drv_writer], Process <- [whereis(Name)], is_pid(Process)],
+    finish(Answer).
 
 start_shell({Node, Module, Function, Arguments}) ->
     shell:start_interactive({remote, atom_to_list(Node), {Module, Function, Arguments}}).

@@ -168,15 +168,25 @@ seconds() ->
 times(Title, Values) ->
     {Low, High} = case [Y || #{y := Y} <- Values] of
                       [] -> {0.1, 10.0};
-                      Ys -> {lists:min(Ys), lists:max(Ys)}
+                      Ys -> {lists:min(Ys) / 1.05, lists:max(Ys) * 1.05}
                   end,
     Decades = lists:seq(floor(math:log10(Low)), ceil(math:log10(High))),
     Steps = case length(Decades) > 3 of true -> [1]; false -> [1, 2, 5] end,
+    Labels = [Step * math:pow(10, Decade) || Decade <- Decades, Step <- Steps],
     #{field => y, type => quantitative, title => Title,
-      scale => #{type => log, nice => false, domain => [Low / 1.05, High * 1.05]},
-      axis => #{values => [Step * math:pow(10, Decade) || Decade <- Decades, Step <- Steps],
+      scale => #{type => log, nice => false, domain => ends(Low, High, Labels)},
+      axis => #{values => Labels,
                 labelExpr => <<"datum.value < 0.000999 ? format(datum.value * 1000000, '~r') + "
                                "' ns'"
                                " : datum.value < 0.999 ? format(datum.value * 1000, '~r') + ' us' "
                                ": datum.value < 999 ? format(datum.value, '~r') + ' ms' : "
                                "format(datum.value / 1000, '~r') + ' s'">>}}.
+
+%% The ends of an axis. It has at least two labels, so that a reader sees its unit.
+ends(Low, High, Labels) ->
+    case [Label || Label <- Labels, Label >= Low, Label =< High] of
+        [_, _ | _] -> [Low, High];
+        _ ->
+            [lists:max([Label || Label <- Labels, Label =< Low]),
+             lists:min([Label || Label <- Labels, Label >= High])]
+    end.
