@@ -211,8 +211,8 @@ nowhere_to_write(Config) ->
                          {"/dev/null", "/dev/null is a pipe, a socket, a device or a file of the "
                                        "kernel: name a file with -o"},
                          {Dir ++ "/no/x",
-                          [Dir, "/no/x cannot be written (no such file or directory): name "
-                           "another output with -o"]}]].
+                          [Dir, "/no/x cannot be written, because the directory ", Dir, "/no does "
+                           "not exist: create it, or name another output with -o"]}]].
 
 %% The output of neither command replaces the program that it runs.
 program_as_output(Config) ->

@@ -142,6 +142,7 @@ wrong_arguments(Config) ->
              {["a", "--try", "relay workers \"x\""], 2, "--try cannot be"},
              {["a", "--try", "relay workers {1"], 2, "--try cannot be"},
              {["--explain", "a", "--try", "a b 1"], 2, "--try has no effect with --explain"},
+             {["a", "--ram", "24"], 2, "--ram is 24 bytes: give a size such as 24M"},
              {["a", "--ram", "24X"], 2, "--ram cannot be `24X'; give a size such as 24M"},
              {["a", "--max-slowdown", "much"], 2, "--max-slowdown cannot be `much'"},
              {["a", "--time", "0"], 2, "--time cannot be `0'; give a time such as"},

@@ -16,7 +16,8 @@ command() ->
                             "program's name with .settings); the samples and the page are in "
                             "FILE.tuning"},
                   #{name => ram, long => "ram", value => "SIZE",
-                    help => "the memory that the program may take at its peak, such as 24M"},
+                    help => "the memory that the program may take at its peak, such as 24M (at "
+                            "least 1M)"},
                   #{name => slowdown, long => "max-slowdown", value => "PERCENT",
                     help => "how much slower the program may become (default: 5%)"},
                   #{name => time, long => "time", value => "TIME",
@@ -49,8 +50,9 @@ command() ->
                             "line)"},
                   #{name => seconds, long => "seconds", value => "N",
                     help => "run the program for N seconds in each run, or its workload for at "
-                            "most N seconds (default: 10; 600 with --workload); before, the "
-                            "program has N seconds to get ready, but at least 60"},
+                            "most N seconds (default: 10; with --workload, 600 for --explain, else "
+                            "a twentieth of --time); before, the program has N seconds to get "
+                            "ready, but at least 60"},
                   whittle_command_line:json()]}.
 
 %% @doc Searches settings for a program, or explains a program or a node.
@@ -88,7 +90,8 @@ run(#{arguments := [Path]} = Values) ->
       [fun(_) -> no_image(Path) end,
        fun(_) -> whittle_failure:replaces(Out, Path) end,
        fun(_) -> options(Values) end,
-       fun(Options) -> amount(ram, fun bytes/1, "a size such as 24M or 900K", Values, Options) end,
+       fun(Options) -> amount(ram, fun bytes/1, "a size such as 24M", Values, Options) end,
+       fun(Options) -> large_enough(Options) end,
        fun(Options) -> amount(slowdown, fun percent/1, "a number such as 5%", Values, Options) end,
        fun(Options) ->
                amount(time, fun seconds/1, "a time such as 90s or 10m", Values, Options)
@@ -194,6 +197,12 @@ amount(Name, Read, Hint, Values, Options) ->
             end;
         _ -> {ok, Options}
     end.
+
+%% No VM is so small. Most likely the unit is missing.
+large_enough(#{ram := Bytes}) when Bytes < 1 bsl 20 ->
+    whittle_failure:usage(["--ram is ", whittle_number:text(Bytes), " bytes: give a size such as "
+                           "24M"]);
+large_enough(Options) -> {ok, Options}.
 
 bytes(Text) -> in_units(Text, [{"", 1}, {"K", 1 bsl 10}, {"M", 1 bsl 20}, {"G", 1 bsl 30}]).
 

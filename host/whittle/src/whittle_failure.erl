@@ -104,9 +104,14 @@ mistake(Text) ->
     #{error => #{code => mistake, reason => mistake, exit_code => 1, text => text(Text),
                  details => []}}.
 
-%% Converts a text to a binary. The output of another program may not be valid text.
+%% Converts a text to a binary. The output of another program may not be valid text, and a value
+%% that a user gave may be any term.
 text(Chars) ->
-    case unicode:characters_to_binary(Chars) of
+    try unicode:characters_to_binary(Chars) of
         Text when is_binary(Text) -> Text;
-        _ -> unicode:characters_to_binary(io_lib:format("~tp", [Chars]))
+        _ -> term(Chars)
+    catch
+        error:badarg -> term(Chars)
     end.
+
+term(Term) -> unicode:characters_to_binary(io_lib:format("~tp", [Term])).

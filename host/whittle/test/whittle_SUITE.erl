@@ -175,6 +175,10 @@ help_of_command(Config) ->
     {0, Run, ""} = whittle(Config, ["run", "-h"]),
     ?assertNotEqual(nomatch, string:prefix(Run, "usage: whittle run [OPTION...] OUT"
                                                 " [ARGUMENT...]\n\nrun an executable, in ")),
+    {0, Tune, ""} = whittle(Config, ["help", "tune"]),
+    ?assertNotEqual(nomatch, string:find(lists:join($\s, string:lexemes(Tune, " \n")),
+                                         "at most N seconds (default: 10; with --workload, 600 "
+                                         "for --explain, else a twentieth of --time)")),
     %% A line for each form
     {0, Load, ""} = whittle(Config, ["help", "load"]),
     ?assertMatch("usage: whittle load [OPTION...] FORM\n\n"
@@ -349,6 +353,9 @@ wrong_words(Config) ->
              {["run", "--memory", "24M", "--", "out"],
               "remove -- before `out': `whittle run OUT [ARGUMENT...]'; see `whittle help run'"},
              {["run", "--memory"], "--memory needs a value; see `whittle help run'"},
+             {["tune", "a", "--ram", "24"], "--ram is 24 bytes: give a size such as 24M"},
+             {["tune", "a", "--ram", "1023K"],
+              "--ram is 1,047,552 bytes: give a size such as 24M"},
              {["run", "--memry", "out"], "there is no option --memry (did you mean --memory?); see"
                                          " `whittle help run'"},
              {["measure", "reprt", "dir"],
@@ -526,7 +533,11 @@ errors_json(Config) ->
                  {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
                  {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
     %% The option belongs to the other program.
-    ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])).
+    ?assertMatch({1, "", _}, whittle(Config, ["run", "nowhere", "--json"])),
+    %% A text that is none stops no printer.
+    ?assertMatch(#{error := #{text := <<"[\"no \",arm]">>, details := [<<"7">>]}},
+                 whittle_failure:json(#{kind => work, code => failed, text => ["no ", arm],
+                                        details => [7]})).
 
 targets(Config) ->
     ?assertEqual({0, "x86_64  size         64-bit PCs  any\n"
@@ -680,8 +691,8 @@ bad_outputs(Config) ->
              {["-o", "hello/letter"], "hello/letter exists, but Whittle did not create it: remove "
                                       "it, or name another output with -o"},
              {["--otp", "17", "-o", "none/out"],
-              "none/out cannot be written (no such file or directory): "
-                                  "name another output with -o"},
+              "none/out cannot be written, because the directory none does not exist: create it, "
+              "or name another output with -o"},
              %% The check does not wait for the build of the VM.
              {["--otp", "17", "-o", Long ++ "x"],
               Long ++ "x cannot be written (file name too long): name another output with -o"},

@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, make/1, system/1, passes/1, check_shake/1]).
+-export([check/1, check_options/2, make/1, system/1, passes/1, check_shake/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
@@ -117,6 +117,7 @@
       | {plan_file, whittle_plan_file:error()}
       | whittle_make_shake:reason()
       | whittle_make_settings:error()
+      | whittle_make_request:error()
       | {input_is_output, file:filename()}.
 
 %% The keys of system_request(), and those that only request() has.
@@ -126,7 +127,8 @@
 
 %% @doc Checks a request as {@link make/1} does first, and builds nothing.
 %%
-%% A request with an unknown key, or without the input, is a `badarg'.
+%% A request with an unknown key, or without the input, is a `badarg'. A value that an option cannot
+%% have is the error `bad_value'.
 -spec check(request()) -> ok | {error, reason()}.
 check(Request) ->
     known_output_keys(Request),
@@ -134,6 +136,11 @@ check(Request) ->
         {ok, _} -> ok;
         {error, _} = Error -> Error
     end.
+
+%% @doc Checks some options of a request, for example those in a file of a user: only `Keys' may be
+%% there, and each value must have its form. It reads no file.
+-spec check_options(map(), Keys :: [atom()]) -> ok | {error, reason()}.
+check_options(Options, Keys) -> whittle_make_request:check(Options, Keys).
 
 %% @doc Builds an output and its plan file. Each is complete or does not exist.
 %%
@@ -185,6 +192,8 @@ format_error({input_is_output, Out}) ->
     [Out, " is the input and would be overwritten: name another output with -o"];
 format_error({unreadable, {settings, _, _}} = Error) -> whittle_make_settings:format_error(Error);
 format_error({bad_settings, _} = Error) -> whittle_make_settings:format_error(Error);
+format_error({unknown_option, _} = Error) -> whittle_make_request:format_error(Error);
+format_error({bad_value, _} = Error) -> whittle_make_request:format_error(Error);
 format_error(Error) -> whittle_make_shake:format_error(Error).
 
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
@@ -268,8 +277,9 @@ check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_opti
 vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
-check_request(#{request := #{input := Input, natives := Files, shake := Shake}} = Build) ->
-    steps([fun(_) -> check_shake(Shake) end,
+check_request(#{request := #{input := Input, natives := Files, shake := Shake} = Request} = Build) ->
+    steps([fun(_) -> whittle_make_request:values(Request) end,
+           fun(_) -> check_shake(Shake) end,
            fun(_) -> in(system, whittle_read:check(Input)) end,
            fun(_) -> settings(Build) end,
            fun(Settings) -> {ok, with_settings(Settings, Build)} end,
@@ -293,8 +303,9 @@ with_settings(Settings, #{request := #{shake := Shake} = Request} = Build) ->
 settings(#{request := #{settings := File}}) -> whittle_make_settings:read(File);
 settings(_) -> {ok, #{flags => [], environment => []}}.
 
-check_output_request(Build) ->
-    steps([fun(_) -> check_vm(Build) end,
+check_output_request(#{request := Request} = Build) ->
+    steps([fun(_) -> whittle_make_request:values(Request) end,
+           fun(_) -> check_vm(Build) end,
            fun(_) -> check_request(Build) end,
            fun check_given_output/1]).
 

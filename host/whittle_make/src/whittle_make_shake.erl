@@ -152,7 +152,9 @@ carry_out(Plan, System) ->
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({unknown_feature, Name}) ->
-    ["there is no feature ", atom_to_list(Name), ": take one of whittle_shake:features/0"];
+    Known = [atom_to_list(One) || {One, _} <- whittle_shake:features()],
+    ["there is no feature ", atom_to_list(Name),
+     whittle_suggestion:hint(atom_to_list(Name), Known), ": `whittle features' lists them"];
 format_error({on_and_off, Name}) ->
     ["the feature ", atom_to_list(Name), " is both in `on' and in `off': take it out of one"];
 format_error({needs_evidence, Option}) ->

@@ -8,14 +8,14 @@
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
          end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, bad_requests/1, bad_vm/1, checked/1, bad_shake/1, too_many_names/1,
+         bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1, too_many_names/1,
          no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
-     bad_requests, bad_vm, checked, bad_shake, too_many_names, no_input,
+     bad_requests, bad_vm, bad_values, checked, bad_shake, too_many_names, no_input,
      writes_nothing, waits_for_a_build, plan_files,
      every_error_is_one_line, {group, output}].
 
@@ -127,9 +127,27 @@ bad_vm(_) ->
     [?assertMatch({error, {runtime, {Tag, _}}},
                   whittle_make:make(maps:merge(#{input => "/nowhere"}, More)))
      || {Tag, More} <- [{unknown_target, #{target => "pdp11"}},
-                        {unsupported_flavor, #{flavor => tiny}},
-                        {unsupported_level, #{optimize => o9}},
                         {unsupported_otp, #{otp => "17"}}]].
+
+%% So do these. A value of another form never reaches the code that uses it.
+bad_values(_) ->
+    [?assertMatch({F, {error, {bad_value, {Key, Value, _}}}},
+                  {F, whittle_make:F(#{input => "/nowhere", Key => Value})})
+     || {Key, Value} <- [{flavor, tiny}, {optimize, o9}, {otp, 28}, {shake, functions},
+                         {add, foo}, {outside_links, 7}],
+        F <- [check, make, system], Key =/= optimize orelse F =/= system],
+    ?assertMatch({error, {bad_value, {missing, lod, _}}},
+                 whittle_make:system(#{input => "/nowhere",
+                                       shake => #{unit => functions, missing => lod}})),
+    ?assertEqual("there is no feature inet7 (did you mean inet6?): `whittle features' lists them",
+                 lists:flatten(whittle_make:format_error({unknown_feature, inet7}))),
+    ?assertEqual(ok, whittle_make:check_options(
+                       #{otp => "29", target => "armv7", libs => [], add => [ssl],
+                         natives => ["a"], includes => keep, ca_certs => "c",
+                         shake => #{on => [inet6], off => [], only => [{a, b, 0}],
+                                    declared => #{remote => [], data => [{a}, {a, b}, {a, b, 1}]},
+                                    keep_file => "k", evidence_file => "e"}},
+                       [otp, target, libs, add, natives, includes, ca_certs, shake])).
 
 %% check/1 finds what stops a build before anything is built, and builds nothing.
 checked(Config) ->

@@ -178,10 +178,9 @@ format_error({no_pauses, Program, Response}) ->
                   "remove the response", [Response, Program]);
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
-format_error({bad_request, Name, Request}) ->
-    io_lib:format("a request of the program ~ts has an option that no build knows, or lacks one "
-                  "that it needs: ~0tP: correct the study (docs/measure.md of Whittle's source)",
-                  [Name, Request, 20]);
+format_error({no_unit, Name}) ->
+    ["a build of the program ", atom_to_list(Name), " has the option `shake' without `unit': add "
+     "unit => functions or unit => modules to the study"];
 format_error({Tag, _} = Error) when Tag =:= bad_source; Tag =:= source ->
     whittle_measure_source:format_error(Error);
 format_error({recording, Name, Line}) ->

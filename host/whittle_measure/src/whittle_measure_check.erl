@@ -117,7 +117,8 @@ programs(Programs, _) ->
                                 {wrapper, none, fun command/2},
                                 {environment, none, fun environment/2},
                                 {library, none, fun atoms/2}, {factors, none, fun atoms/2},
-                                {request, #{}, fun request/2}]),
+                                {request, #{}, fun plain_map/2}]),
+                    ok = request(["the program ", atom_to_list(Name)], Checked),
                     case {[input, command, otp_source] -- maps:keys(Checked), Checked} of
                         {[_, _], #{library := _}} when not is_map_key(input, Checked) ->
                             wrong("program ~tp has a library, which needs an input", [Name]);
@@ -201,22 +202,25 @@ factors(Factors, _) ->
 levels(Levels, _) ->
     several(Levels, "levels",
             fun(Level) ->
-                    fields(Level, "a level",
-                           [{name, required, fun name/2}, {title, none, fun text/2},
-                            {runner, whittle, one_of([whittle, stock])},
-                            {request, #{}, fun request/2}, {library, #{}, fun form/2},
-                            {flags, [], fun texts/2},
-                            {environment, [], fun environment/2}])
+                    #{name := Name} = Checked =
+                        fields(Level, "a level",
+                               [{name, required, fun name/2}, {title, none, fun text/2},
+                                {runner, whittle, one_of([whittle, stock])},
+                                {request, #{}, fun plain_map/2}, {library, #{}, fun form/2},
+                                {flags, [], fun texts/2},
+                                {environment, [], fun environment/2}]),
+                    ok = request(["the level ", atom_to_list(Name)], Checked),
+                    Checked
             end).
 
 %% The study decides the input and the output itself.
-request(Map, Where) when is_map(Map) ->
-    case maps:keys(Map) -- [otp, target, flavor, optimize, format, libs, add, natives, includes,
-                            attributes, shake, ca_certs, settings] of
-        [] -> Map;
-        [Key | _] -> wrong("~ts: ~tp is not an option of a build", [Where, Key])
-    end;
-request(Other, Where) -> wrong("~ts: ~tP is not a map", [Where, Other, 8]).
+request(Where, #{request := Request}) ->
+    case whittle_make:check_options(Request, [otp, target, flavor, optimize, format, libs, add,
+                                              natives, includes, attributes, shake, ca_certs,
+                                              settings]) of
+        ok -> ok;
+        {error, Reason} -> wrong("~ts: ~ts", [Where, whittle_make:format_error(Reason)])
+    end.
 
 form(Map, Where) ->
     fields(Map, Where, [{Key, none, one_of(Choices)}

@@ -30,7 +30,7 @@
 -type reason() :: {make, whittle_make:reason()}
                 | {no_program, string()}
                 | {library, string(), unicode:chardata()}
-                | {bad_request, atom(), map()}
+                | {no_unit, atom()}
                 | {recording, atom(), unicode:chardata()}
                 | whittle_measure_source:error()
                 | whittle_measure_stock:error().
@@ -71,6 +71,7 @@ merged(New, Old) ->
 -spec check(build(), file:filename()) -> ok | {error, reason()}.
 check(#{program := Program} = Build, Base) ->
     steps([fun(_) -> on_path(maps:get(wrapper, Program, []), Base) end,
+           fun(_) -> has_unit(Build) end,
            fun(_) -> check_program(Build, Base) end]).
 
 on_path([], _) -> ok;
@@ -83,13 +84,16 @@ on_path([Name | _], Base) ->
 check_program(#{program := #{command := Command}}, Base) -> on_path(Command, Base);
 check_program(#{program := #{otp_source := _}} = Build, _) ->
     whittle_measure_source:check(Build);
-check_program(#{program := #{name := Name, input := Input}, request := Request}, Base) ->
-    try whittle_make:check(placed(without_recording(Request), Input, Base)) of
+check_program(#{program := #{input := Input}, request := Request}, Base) ->
+    case whittle_make:check(placed(without_recording(Request), Input, Base)) of
         ok -> ok;
         {error, Reason} -> {error, {make, Reason}}
-    catch
-        error:badarg -> {error, {bad_request, Name, Request}}
     end.
+
+%% The program and several levels may each give a part of `shake', so only the whole can lack this.
+has_unit(#{program := #{name := Name}, request := #{shake := #{} = Shake}})
+  when not is_map_key(unit, Shake) -> {error, {no_unit, Name}};
+has_unit(_) -> ok.
 
 %% The engine makes the recording later.
 without_recording(#{shake := #{seen := _} = Shake} = Request) ->

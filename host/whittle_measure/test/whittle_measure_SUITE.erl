@@ -227,11 +227,11 @@ checked_before_builds(Config) ->
                  Run(#{programs => [program("true"), Missing]}, #{})),
     Hello = #{name => hello, input => filename:join(whittle_measure_study:root(),
                                                     "examples/hello")},
-    ?assertMatch({error, {bad_request, hello, _}},
+    ?assertEqual({error, {no_unit, hello}},
                  Run(#{programs => [Hello#{request => #{shake => #{missing => load}}}],
                        responses => [size]}, #{})),
-    ?assertMatch({error, {make, {runtime, {unsupported_level, _}}}},
-                 Run(#{programs => [Hello#{request => #{optimize => o9}}],
+    ?assertMatch({error, {make, {runtime, {unknown_target, _}}}},
+                 Run(#{programs => [Hello#{request => #{target => "pdp11"}}],
                        responses => [size]}, #{})),
     ?assertMatch({error, {no_tool, count, "no-such-command", _}},
                  Run(#{responses => [#{name => count, kind => command, unit => "x",
@@ -386,9 +386,45 @@ bad_studies(Config) ->
                  {"#{title => \"t\", programs => [#{name => p, input => \"x\"}], "
                   "responses => [size], factors => [#{name => f, levels => [#{name => l, "
                   "library => #{stream => lzma}}]}]}.", "lzma is not one of none, zstd"},
-                 {"#{title => \"t\", programs => [#{name => p, input => \"x\", "
-                  "request => #{out => \"x\"}}], responses => [size]}.",
-                  "out is not an option of a build"}]].
+                 {bad("name => p, input => \"x\", request => 7", "size"), "7 is not a map"},
+                 {"#{title => \"t\", programs => [#{name => p, input => \"x\"}], "
+                  "responses => [size], factors => [#{name => f, levels => [#{name => functions, "
+                  "request => #{shake => #{unit => functions, missing => lod}}}]}]}.",
+                  "bad.study: the level functions: `missing' cannot be lod \\(did you mean load\\?"
+                  "\\): use load or crash$"}
+                 | [{bad("name => p, input => \"x\", request => #{" ++ Request ++ "}", "size"),
+                     "bad.study: the program p: " ++ Line ++ "$"}
+                    || {Request, Line} <- bad_requests()]]].
+
+%% Options of a build, with the line for each.
+bad_requests() ->
+    [{"out => \"x\"", "there is no option `out': use otp, target, .* or settings"},
+     {"flavour => size", "there is no option `flavour' \\(did you mean flavor\\?\\): use otp, .*"},
+     {"shake => #{unit => functions, mising => load}",
+      "there is no option `mising' \\(did you mean missing\\?\\): use unit, .* or evidence_file"},
+     {"shake => #{unit => function}",
+      "`unit' cannot be function \\(did you mean functions\\?\\): use functions or modules"},
+     {"shake => functions",
+      "`shake' cannot be functions: use none, or a map such as #{unit => functions}"},
+     {"shake => #{seen => onlyy}",
+      "`seen' cannot be onlyy \\(did you mean only\\?\\): use refuse, keep or only"},
+     {"shake => #{on => inet6}", "`on' cannot be inet6: use a list of names, such as \\[inet6\\]"},
+     {"shake => #{only => [{a, b}]}", "`only' cannot be \\[{a,b}\\]: use a list of functions, .*"},
+     {"shake => #{declared => #{remot => []}}", "`declared' cannot be .*: use a map with lists .*"},
+     {"format => tar", "`format' cannot be tar: use exe or dir"},
+     {"flavor => 7", "`flavor' cannot be 7: use size or speed"},
+     {"optimize => \"o2\"", "`optimize' cannot be \"o2\" \\(did you mean o2\\?\\): use mix, .*"},
+     {"libs => foo", "`libs' cannot be foo: use a list of texts in quotes, such as \\[\"lib\"\\]"},
+     {"libs => \"foo\"", "`libs' cannot be \"foo\": use a list of texts .*"},
+     {"libs => [\"a\" | \"b\"]", "`libs' cannot be .*: use a list of texts .*"},
+     {"add => foo", "`add' cannot be foo: use a list of names, such as \\[ssl\\]"},
+     {"natives => x", "`natives' cannot be x: use a list of texts in quotes, .*"},
+     {"ca_certs => 5", "`ca_certs' cannot be 5: use a text in quotes, such as \"ca.pem\""},
+     {"settings => <<\"s\">>", "`settings' cannot be <<\"s\">>: use a text in quotes, .*"},
+     {"target => arm", "`target' cannot be arm: use a text in quotes, such as \"x86_64\""},
+     {"otp => 28", "`otp' cannot be 28: use a text in quotes, such as \"\\d+\""},
+     {"includes => maybe", "`includes' cannot be maybe: use auto or keep"},
+     {"attributes => 7", "`attributes' cannot be 7: use auto or keep"}].
 
 bad(Program, Response) ->
     "#{title => \"t\", programs => [#{" ++ Program ++ "}], responses => [" ++ Response ++ "]}.".
@@ -558,7 +594,7 @@ every_error_is_one_line(_) ->
               {exists, "d"}, {in_use, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]},
               {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
-              {library, "x", "y"}, {bad_request, x, #{shake => #{}}}, {different_studies, "a", "b"},
+              {library, "x", "y"}, {no_unit, x}, {different_studies, "a", "b"},
               {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
               {no_values, "d"},
               {make, {input_is_output, "x"}}],

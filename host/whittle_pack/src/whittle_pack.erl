@@ -186,6 +186,9 @@ text({cannot_write, {Out, enospc}}) ->
 text({cannot_write, {Out, efbig}}) ->
     line("~ts cannot be written, because it is larger than `ulimit -f' allows: raise that limit",
          [Out]);
+text({cannot_write, {Out, no_directory}}) ->
+    line("~ts cannot be written, because the directory ~ts does not exist: create it, or name "
+         "another output with -o", [Out, filename:dirname(Out)]);
 text({cannot_write, {Out, Reason}}) ->
     line("~ts cannot be written (~ts): name another output with -o",
          [Out, file:format_error(Reason)]);

@@ -20,7 +20,7 @@
                | {not_a_file, file:filename_all()}        % a device, a pipe, a file in /proc
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
                | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
-               | {cannot_write, {file:filename_all(), file:posix() | badarg}}
+               | {cannot_write, {file:filename_all(), file:posix() | badarg | no_directory}}
                | {locked, file:filename_all()}.           % a directory
 
 %% How to recognize an older output: it contains the mark, and each file in it passes the test.
@@ -121,6 +121,7 @@ check_directory(Out) ->
           when Access =:= write; Access =:= read_write -> ok;
         {ok, #file_info{type = directory}} -> {error, {cannot_write, {Out, eacces}}};
         {ok, _} -> {error, {cannot_write, {Out, enotdir}}};
+        {error, enoent} -> {error, {cannot_write, {Out, no_directory}}};
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     end.
 

@@ -579,10 +579,10 @@ pass_on(Real, Writer, Test, Left) ->
 no_rights(Config) ->
     Out = filename:join(?config(dir, Config), "none/sample"),
     ?assertEqual(ok, whittle_pack:check_output(?config(out, Config), #{})),
-    ?assertEqual({error, {cannot_write, {Out, enoent}}}, whittle_pack:check_output(Out, #{})),
+    ?assertEqual({error, {cannot_write, {Out, no_directory}}}, whittle_pack:check_output(Out, #{})),
     ?assertEqual({error, {cannot_write, {"/dev/null/x", enotdir}}},
                  whittle_pack:check_output("/dev/null/x", #{})),
-    ?assertEqual({error, {cannot_write, {Out, enoent}}},
+    ?assertEqual({error, {cannot_write, {Out, no_directory}}},
                  whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Out, #{})).
 
 no_runtime(Config) ->
@@ -627,6 +627,7 @@ errors(_) ->
     All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
            {not_ours, "out"}, {holds_others, {"out", "mine"}},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
+           {cannot_write, {"out", no_directory}},
            {locked, "dir"}, {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},
            {zstd_failed, {1, <<"no">>}}, {pack_damaged, checksum}, {pack_foreign, <<>>},
            {pack_path, {<<"a">>, "occurs twice"}}, {odd_name, {"-x", "begins with -"}},

@@ -10,7 +10,7 @@
 
 %% Builds
 -export([check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
-         default_target/0, otps/0, default_otp/0,
+         default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
 -export([artifact/2]).
@@ -242,6 +242,11 @@ otps() ->
 -spec default_otp() -> string().
 default_otp() ->
     hd(otps()).
+
+%% @doc Lists the values of `optimize'.
+-spec levels() -> [mix | level(), ...].
+levels() ->
+    whittle_runtime_build:levels().
 
 %% @doc Lists the contents of the cache, with sizes and ages.
 -spec cached(options()) -> {ok, [whittle_cache_clean:entry()]} | {error, reason()}.

@@ -7,7 +7,8 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2, artifact/2]).
+-export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2, artifact/2,
+         levels/0]).
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
@@ -20,6 +21,10 @@
 -define(TOOLS, [{"gcc", "gcc"}, {"make", "make"}, {"perl", "perl"},
                 {"patch", "patch"}, {"tar", "tar"}, {"xz", "xz-utils"},
                 {"tic", "ncurses-bin"}, {"infocmp", "ncurses-bin"}]).
+
+%% @doc Implements {@link whittle_runtime:levels/0}.
+-spec levels() -> [mix | whittle_runtime:level(), ...].
+levels() -> ?LEVELS.
 
 %% @doc Implements {@link whittle_runtime:otp/2}.
 -spec otp(string(), whittle_runtime:options()) ->

@@ -42,7 +42,8 @@
                    out := file:filename(), dir := file:filename(), page := file:filename(),
                    notes := [unicode:chardata()]}.
 
--type reason() :: whittle_tune_search:error() | whittle_measure:reason()
+%% `share': a run took longer than its share of the time of the search.
+-type reason() :: {share, whittle_measure_observe:error()} | whittle_tune_search:error() | whittle_measure:reason()
                 | whittle_tune_subject:error() | whittle_tune_program:error()
                 | whittle_tune_node:error() | {serial, whittle_tune_serial:error()}.
 
@@ -100,17 +101,19 @@ tune(Path, #{out := Out} = Options) ->
     whittle_work:steps(
       [fun(_) -> unused(Dir) end,
        fun(_) ->
-               whittle_tune_subject:with(
-                 Path, Options,
-                 fun(Subject) ->
-                         Search = search(Dir, Options),
-                         whittle_work:steps(
-                           [fun(_) -> recording(Subject, Search, Options) end,
-                            fun(Recording) -> written(Recording, Out) end,
-                            fun(File) ->
-                                    named(File, whittle_tune_search:run(Path, Subject, Search))
-                            end])
-                 end)
+               with_reason(
+                 Options,
+                 whittle_tune_subject:with(
+                   Path, Options,
+                   fun(Subject) ->
+                           Search = search(Dir, Options),
+                           whittle_work:steps(
+                             [fun(_) -> recording(Subject, Search, Options) end,
+                              fun(Recording) -> written(Recording, Out) end,
+                              fun(File) ->
+                                      named(File, whittle_tune_search:run(Path, Subject, Search))
+                              end])
+                   end))
        end,
        fun(Found) ->
                whittle_work:steps(
@@ -158,6 +161,11 @@ unused(Dir) ->
 longest(#{workload := _} = Options) ->
     #{seconds => max(1, maps:get(time, Options, ?TIME) div ?RUNS)};
 longest(_) -> #{}.
+
+%% Tells whether the limit of a workload came from longest/1.
+with_reason(Options, {error, {run, {workload_endless, _, _} = Error}})
+  when not is_map_key(seconds, Options) -> {error, {share, Error}};
+with_reason(_, Result) -> Result.
 
 search(Dir, Options) ->
     (maps:with([blocks, 'try', command], Options))
@@ -248,6 +256,9 @@ format_error({run, {workload_failed, _, _} = Reason}) ->
 format_error({run, {workload_endless, _, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": give a command that ends, or a larger "
      "--seconds"];
+format_error({share, Reason}) ->
+    [whittle_measure_observe:format_error(Reason), ": its limit is a twentieth of --time: give a "
+     "larger --time, or --seconds"];
 format_error({run, {ended_early, _} = Reason}) ->
     [whittle_measure_observe:format_error(Reason), ": let the workload end first"];
 format_error({run, Reason}) ->
@@ -290,7 +301,8 @@ details({make, Reason}) -> whittle_make:details(Reason);
 details({budget_below_code, _, _, Account}) ->
     [io_lib:format("~12ts  ~ts", [whittle_number:text(Bytes), Name])
      || #{name := Name, bytes := Bytes} <- whittle_measure_account:lines(Account)];
-details({run, {_, _, Output}}) when is_binary(Output) ->
+details({Tag, {_, _, Output}}) when Tag =:= run, is_binary(Output);
+                                    Tag =:= share, is_binary(Output) ->
     Lines = binary:split(Output, <<"\n">>, [global, trim_all]),
     [whittle_file_name:printable(Line)
      || Line <- lists:nthtail(max(0, length(Lines) - ?DETAILS), Lines)];
@@ -299,6 +311,6 @@ details(_) -> [].
 %% @doc Returns the name of an error, for programs (docs/json.md).
 -spec code(reason()) -> atom().
 code({make, Reason}) -> whittle_make:code(Reason);
-code({Tag, Reason}) when Tag =:= run; Tag =:= serial -> element(1, Reason);
+code({Tag, Reason}) when Tag =:= run; Tag =:= share; Tag =:= serial -> element(1, Reason);
 code(Reason) when is_atom(Reason) -> Reason;
 code(Reason) -> element(1, Reason).

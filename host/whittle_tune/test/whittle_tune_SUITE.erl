@@ -4,7 +4,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([searched/1, stopped/1, used_directory/1, budget_below_code/1, short_work/1, short_time/1,
+-export([searched/1, stopped/1, used_directory/1, budget_below_code/1, short_work/1, endless_workload/1, short_time/1,
          fails_without/1, full_disk/1, one_run/1, recorded/1, no_recording/1, other_processor/1,
          every_error_is_one_line/1]).
 
@@ -113,8 +113,21 @@ short_work(_) ->
     [?assertMatch({ok, {_, Outcome}}, Fits(Outcome))
      || Outcome <- [#{workload => 300_000, ended => 7}, #{ended => 300_000}, #{}]].
 
+%% The limit of a workload comes from --time, unless --seconds gives it.
+endless_workload(Config) ->
+    Program = program("echo ready; exec tail -f /dev/null\n", Config),
+    Endless = #{time => 20, workload => "exec tail -f /dev/null"},
+    {error, Reason} = tune(Program, Endless, Config),
+    ?assertMatch({share, {workload_endless, 1000, _}}, Reason),
+    ?assertEqual(workload_endless, whittle_tune:code(Reason)),
+    ?assertMatch({match, _}, re:run(whittle_tune:format_error(Reason),
+                                    "^the workload had not ended after 1 s; .*: its limit is a "
+                                    "twentieth of --time: give a larger --time, or --seconds$")),
+    ?assertMatch({error, {run, {workload_endless, 1000, _}}},
+                 tune(Program, Endless#{seconds => 1}, Config)).
+
 short_time(Config) ->
-    ?assertMatch({error, {short_time, 3, _}}, tune(program("", Config), #{time => 3}, Config)).
+    ?assertMatch({error, {endless_workload, short_time, 3, _}}, tune(program("", Config), #{time => 3}, Config)).
 
 fails_without(Config) ->
     ?assertMatch({error, {fails_without, _}},

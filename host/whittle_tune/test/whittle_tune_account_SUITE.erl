@@ -133,7 +133,8 @@ every_error_is_one_line(_) ->
     [?assertEqual({Error, nomatch}, {Error, re:run(whittle_tune:format_error(Error), "\n")})
      || Error <- [{no_program, "x"}, {run, {failed, 1, <<"a\nb">>}},
                   {run, {not_ready, 1000, <<"a\nb">>}}, {run, {workload_failed, 1, <<"a\nb">>}},
-                  {run, {workload_endless, 1000, <<>>}}, {run, {ended_early, <<"a\nb\n">>}},
+                  {run, {workload_endless, 1000, <<>>}},
+                  {share, {workload_endless, 1000, <<>>}}, {run, {ended_early, <<"a\nb\n">>}},
                   {too_soon, 5}, {no_dump, "x"}, {account, 1, enoent}, {directory, "x", enospc},
                   {no_distribution, "x"}, {no_answer, "x"}, {call_failed, "x", undef},
                   {no_kernel, "x"}, {bad_name, "x"}, no_cookie, {bad_cookie, "x", empty},

@@ -47,7 +47,7 @@ check_path(Path) ->
     end.
 
 %% @doc Writes a text on one line. It replaces control and format characters with escapes such as
-%% `\x{A}', and also bytes that are no UTF-8.
+%% `\x{A}', and also bytes that are no UTF-8. It writes a term that is no text as Erlang does.
 -spec printable(unicode:chardata()) -> unicode:chardata().
 printable(Text) -> shown(Text, none).
 
@@ -60,9 +60,11 @@ printable_lines(Text) -> shown(Text, $\n).
 
 %% Keeps one control character, or none.
 shown(Text, Kept) ->
-    case unicode:characters_to_list(Text) of
+    try unicode:characters_to_list(Text) of
         Chars when is_list(Chars) -> escaped(Chars, Kept);
         {_, Chars, Rest} -> [escaped(Chars, Kept) | no_text(Rest, Kept)]
+    catch
+        error:badarg -> escaped(lists:flatten(io_lib:format("~0tp", [Text])), Kept)
     end.
 
 escaped(Chars, Kept) ->

@@ -37,6 +37,8 @@ printable(_) ->
     ?assertEqual([16#E4, 16#20AC | " 'x'"], Shown(<<"ä€ 'x'"/utf8>>)),
     ?assertEqual("\\x{202E}gnp", Shown([[16#202E], <<"gnp">>])),
     ?assertEqual("a\\x{FF}b\\x{A}\\x{E2}", Shown([<<"a", 255>>, "b\n", <<16#E2>>])),
+    ?assertEqual("[\"no \",arm]", Shown(["no ", arm])),
+    ?assertEqual("{a,\"\\n\"}", Shown({a, "\n"})),
     Lines = fun(Text) -> unicode:characters_to_list(whittle_file_name:printable_lines(Text)) end,
     ?assertEqual("a\\x{1B}\n\nb\n", Lines([<<"a\e">>, "\n\nb", $\n])),
     ?assertEqual("a\n\\x{FF}\nb", Lines([<<"a\n", 255>>, "\nb"])),

@@ -5,7 +5,7 @@
 
 -export([check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, otp/2, has_otp/2,
          otp_libs/1, suites/2, artifact/2, source_file/3, targets/0, emulator/1,
-         default_target/0, otps/0, default_otp/0,
+         default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
@@ -28,6 +28,8 @@ default_target() -> "x86_64".
 otps() -> ["25", "17"].
 
 default_otp() -> "25".
+
+levels() -> [mix].
 
 check(Spec) -> check(Spec, #{}).
 
