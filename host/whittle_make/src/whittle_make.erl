@@ -277,7 +277,8 @@ check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_opti
 vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
-check_request(#{request := #{input := Input, natives := Files, shake := Shake} = Request} = Build) ->
+check_request(#{request := Request} = Build) ->
+    #{input := Input, natives := Files, shake := Shake} = Request,
     steps([fun(_) -> whittle_make_request:values(Request) end,
            fun(_) -> check_shake(Shake) end,
            fun(_) -> in(system, whittle_read:check(Input)) end,

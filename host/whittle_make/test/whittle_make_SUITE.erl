@@ -8,7 +8,8 @@
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2,
          end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
-         bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1, too_many_names/1,
+         bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1,
+         too_many_names/1,
          no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
@@ -139,8 +140,9 @@ bad_values(_) ->
     ?assertMatch({error, {bad_value, {missing, lod, _}}},
                  whittle_make:system(#{input => "/nowhere",
                                        shake => #{unit => functions, missing => lod}})),
-    ?assertEqual("there is no feature inet7 (did you mean inet6?): `whittle features' lists them",
-                 lists:flatten(whittle_make:format_error({unknown_feature, inet7}))),
+    ?assertEqual("there is no feature graphems (did you mean graphemes?): take one that `whittle "
+                 "features' lists",
+                 lists:flatten(whittle_make:format_error({unknown_feature, graphems}))),
     ?assertEqual(ok, whittle_make:check_options(
                        #{otp => "29", target => "armv7", libs => [], add => [ssl],
                          natives => ["a"], includes => keep, ca_certs => "c",
@@ -270,11 +272,13 @@ every_error_is_one_line(_) ->
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
             {not_names, {"f", "?"}}, {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
             {bad_evidence, {"f", no_evidence}},
-            {input_is_output, "x"},
+            {input_is_output, "x"}, {unknown_option, {x, [a, b]}},
+            {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
     ?assertEqual(lists:usort(made:worded(whittle_make, format_error)
                              ++ made:worded(whittle_make_shake, format_error)
+                             ++ made:worded(whittle_make_request, format_error)
                              ++ made:worded(whittle_make_settings, format_error)),
                  lists:usort([element(1, Reason) || Reason <- Reasons])),
     ?assertEqual(made:worded(whittle_plan_file, format_error),

@@ -43,7 +43,8 @@
                    notes := [unicode:chardata()]}.
 
 %% `share': a run took longer than its share of the time of the search.
--type reason() :: {share, whittle_measure_observe:error()} | whittle_tune_search:error() | whittle_measure:reason()
+-type reason() :: {share, whittle_measure_observe:error()}
+                | whittle_tune_search:error() | whittle_measure:reason()
                 | whittle_tune_subject:error() | whittle_tune_program:error()
                 | whittle_tune_node:error() | {serial, whittle_tune_serial:error()}.
 
