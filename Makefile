@@ -18,7 +18,8 @@ BLINKY = ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky
 	--board $(1) --shake functions --missing crash --feature +terms,-control \
 	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky-$(1).img
 # Only these parts run programs that Whittle builds.
-RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes,$(if $(filter host,$(PARTS)),vm))
+VM := $(if $(filter host acceptance otp,$(PARTS)),vm)
+RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes)
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
 .PHONY: programs natives board boards targets otp-suites-targets otp-study profile clean help
@@ -30,15 +31,18 @@ all: setup-build ## compile the command
 demo: all ## build the examples, run one from a file in an empty chroot, print the ledger
 	@tools/demo
 
-test: $(SETUP) all format xref $(RUNTIMES) ## check format and calls, run all tests; PART="web lib" runs only these parts
-	@WHITTLE_TARGETS="$(TARGETS)" WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" tools/test $(PART)
+test: $(SETUP) all format xref $(VM) ## check format and calls, run all tests; PART="web lib" runs only these parts
+	@WHITTLE_TARGETS="$(TARGETS)" WHITTLE_OTP_ROOT="$$(tools/otp-root $(OTP))" \
+		WHITTLE_PREPARE="$(if $(RUNTIMES),make --no-print-directory $(RUNTIMES))" tools/test $(PART)
 
 vm: all
 	@./whittle build examples/hello -o out/hello
 
-# The long builds come first and show their progress: both VMs, the stock OTP and its suites. A
-# build that is in the cache prints nothing.
-runtimes: vm
+# The long builds of the other VMs and of OTP's suites run beside the first parts of the tests
+# (tools/test). So this target must change nothing that those use. A build that is in the cache
+# prints nothing.
+runtimes:
+	@mkdir -p out
 	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
 	@for target in $(TARGETS); do \
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \

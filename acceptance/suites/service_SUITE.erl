@@ -241,7 +241,8 @@ other_cookie(Config) ->
 
 no_name(Config) ->
     {1, Output} = running:run(proplists:get_value(probe, Config), ["--whittle-ping"]),
-    ?assertMatch({match, _}, re:run(Output, "runs without a node name")).
+    ?assertMatch({match, _}, re:run(Output, "name of the running node is unknown: "
+                                         "set RELEASE_NODE")).
 
 %% A name cannot break the line of the error.
 name_with_a_new_line(Config) ->

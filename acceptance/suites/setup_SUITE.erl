@@ -7,11 +7,12 @@
 -export([all/0]).
 -export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
          said_at_once/1, part_needs/1, made_once/1, packages_are_well_formed/1, skips_are_told/1,
-         format_of_scripts/1]).
+         failed_builds/1, format_of_scripts/1]).
 
 all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
-     part_needs, made_once, packages_are_well_formed, skips_are_told, format_of_scripts].
+     part_needs, made_once, packages_are_well_formed, skips_are_told, failed_builds,
+     format_of_scripts].
 
 %% The tests run, so this machine has everything, with Debian's packages or without. A test never
 %% installs anything.
@@ -94,6 +95,17 @@ skips_are_told(Config) ->
                    "  web: reads a list: no OTP 25\n"
                    "  web: reads a map: no OTP 29\n">>, Named).
 
+%% If a build for the last parts fails, its log is shown, and those parts do not run.
+failed_builds(Config) ->
+    Dir = running:directory("failed", Config),
+    ok = filelib:ensure_path(filename:join(Dir, "tools")),
+    Script = filename:join(Dir, "tools/test"),
+    {ok, _} = file:copy(filename:join(running:root(), "tools/test"), Script),
+    {1, Said} = running:run("/bin/sh", [Script, "acceptance"],
+                            #{env => [{"WHITTLE_PREPARE", "echo no compiler; exit 3"}]}),
+    ?assertEqual(<<"== builds for the last parts: their log is _build/test/parts/prepare.log\n"
+                   "no compiler\n">>, Said).
+
 %% The check of the format reads scripts too, with and without an extension.
 format_of_scripts(Config) ->
     Dir = running:directory("format", Config),
@@ -110,7 +122,8 @@ format_of_scripts(Config) ->
 made_once(_Config) ->
     Make = fun() ->
                    {0, Said} = running:run(os:find_executable("make"),
-                                           ["-C", running:root(), "runtimes"], #{env => keep}),
+                                           ["-C", running:root(), "vm", "runtimes"],
+                                           #{env => keep}),
                    Said
            end,
     %% The first one may have to compile what has changed since the last `make'.

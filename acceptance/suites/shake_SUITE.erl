@@ -6,7 +6,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([hello_size/1, relay_size/1, whole_modules/1, same_faults/1, same_bytes/1]).
+-export([hello_size/1, name_without_distribution/1, relay_size/1, whole_modules/1]).
+-export([same_faults/1, same_bytes/1]).
 -export([without_terms/1, without_control/1, end_of_input/1]).
 -export([direct_calls/1, direct_calls_are_not_off/1]).
 -export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
@@ -36,6 +37,15 @@ hello_size(Config) ->
     %% Only networked nodes need the port mapper.
     {ok, #{pack := #{entries := Entries}}} = whittle_pack:read(Hello),
     ?assertEqual([], [Path || #{path := <<"bin/", _/binary>> = Path} <- Entries]).
+
+%% Without distribution, a name has no effect, and one line says so.
+name_without_distribution(Config) ->
+    [?assertEqual({0, <<"hello: the node name a@localhost has no effect, because this file was "
+                        "built without distribution: build it with --feature +distribution\n"
+                        "Hello from one file.\n">>},
+                  running:run(proplists:get_value(hello, Config), [],
+                              #{env => [{"RELEASE_NODE", "a@localhost"} | Env]}))
+     || Env <- [[], [{"ERL_DIST_PORT", "9777"}]]].
 
 relay_size(Config) ->
     Relay = running:build(running:example("relay"), out("relay", Config),

@@ -434,6 +434,12 @@ static void start_epmd(const char *node)
         _exit(127);
 }
 
+/* A shaken program without distribution has no epmd either. */
+static int has_distribution(void)
+{
+    return pack_find("bin/epmd", strlen("bin/epmd")) != NULL;
+}
+
 /* ---- the public functions --------------------------------------------------- */
 
 void distribution_start(struct flags *flags, const char *node)
@@ -452,6 +458,14 @@ void distribution_set_up(struct flags *flags)
 {
     const char *node = set_node_name(flags);
 
+    if (node != NULL && !has_distribution()) {
+        fprintf(stderr, "%s: the node name %s has no effect, because this file was built without "
+                "distribution: build it with --feature +distribution\n",
+                program_invocation_short_name, node);
+        flags_remove(flags, "name", 1);
+        flags_remove(flags, "sname", 1);
+        node = NULL;
+    }
     set_fixed_port(flags);
     if (node != NULL)
         distribution_start(flags, node);
@@ -463,8 +477,8 @@ const char *distribution_for_control(struct flags *flags, const char *own_flag)
 
     if (node == NULL)
         refuse(EXIT_FAILED, own_flag,
-             "this program runs without a node name; give it one with -sname or -name in "
-             "vm.args, or RELEASE_NODE");
+             "the name of the running node is unknown: set RELEASE_NODE to it here, as for the "
+             "node; or give the node a name with -sname or -name in vm.args");
     set_fixed_port(flags);
     set_mapper_port(flags);
     check_port_flags(flags);

@@ -9,6 +9,9 @@
 
 -export([command/0, run/1]).
 
+%% With less memory, no image has booted (docs/boards.md).
+-define(LEAST_MB, 14).
+
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
@@ -50,10 +53,19 @@ boot(Image, Words, Before) ->
        fun(Values) -> options([memory, serial, forward, monitor, no_reboot], Values, #{}) end,
        fun(Options) ->
                case whittle_board:emulator(Image, Options) of
-                   {ok, Command} -> start(Command);
+                   {ok, Command} ->
+                       ok = little(Options),
+                       start(Command);
                    {error, Reason} -> whittle_failure:board(Reason)
                end
        end]).
+
+%% Linux prints nothing if its memory ends before it has a console.
+little(#{memory := Megabytes}) when Megabytes < ?LEAST_MB ->
+    whittle_progress:note(io_lib:format("~b MB of memory are too few for an image, which may then "
+                                        "print nothing: give ~b to 16 MB at least "
+                                        "(docs/boards.md)", [Megabytes, ?LEAST_MB]));
+little(_) -> ok.
 
 given(Values) -> maps:remove(arguments, Values).
 

@@ -6,7 +6,8 @@
 -module(whittle_load_result).
 
 -export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
--export([overall/1, quantile/2, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
+-export([overall/1, quantile/2, unanswered/1,
+         longest_answer/1, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
 -export([judge/2]).
 
 -export_type([result/0, verdict/0, agent/0, slow/0]).
@@ -14,6 +15,7 @@
 -record(result, {events = #{} :: #{whittle_load_agent_tally:event() => non_neg_integer()},
                  errors = #{} :: #{{binary(), binary()} => pos_integer()},
                  latencies = #{} :: #{binary() => whittle_counters_table:distribution()},
+                 unanswered = none :: none | whittle_counters_table:distribution(),
                  late = none :: none | whittle_counters_table:distribution(),
                  arrivals = #{} :: #{non_neg_integer() =>
                                          {non_neg_integer(), non_neg_integer()}},
@@ -54,13 +56,14 @@ add(Agent, Sample, Result) ->
 
 %% @doc Adds the samples of a second.
 -spec second(whittle_load_second:second(), result()) -> result().
-second(#{events := Events, errors := Errors, latencies := Latencies, late := Late,
-         arrivals := Arrivals, agents := Vms, lost := Lost}, Result) ->
+second(#{events := Events, errors := Errors, latencies := Latencies, unanswered := Unanswered,
+         late := Late, arrivals := Arrivals, agents := Vms, lost := Lost}, Result) ->
     #result{agents = Agents, held = Held} = Result,
     Result#result{
       events = whittle_load_second:sums(Events, Result#result.events),
       errors = whittle_load_second:sums(Errors, Result#result.errors),
       latencies = whittle_load_second:distributions(Latencies, Result#result.latencies),
+      unanswered = whittle_load_second:distribution(Unanswered, Result#result.unanswered),
       late = whittle_load_second:distribution(Late, Result#result.late),
       arrivals = maps:merge_with(fun(_, {A, B}, {C, D}) -> {A + C, B + D} end, Arrivals,
                                  Result#result.arrivals),
@@ -120,6 +123,28 @@ overall(Latencies) ->
 %% @doc Returns the value below which a part of a distribution lies.
 -spec quantile(float(), whittle_counters_table:distribution()) -> number().
 quantile(Part, Distribution) -> whittle_counters_scale:quantile(?SCHEMA, Distribution, Part).
+
+%% @doc Returns the nanoseconds that steps without an answer had waited when the run ended. They are
+%% among the latencies. There are `none' if each step had its answer.
+-spec unanswered(result()) -> whittle_counters_table:distribution() | none.
+unanswered(#result{unanswered = #{count := Count} = Unanswered}) when Count > 0 -> Unanswered;
+unanswered(_) -> none.
+
+%% @doc Returns the nanoseconds of the longest answer, or 0.
+-spec longest_answer(result()) -> number().
+longest_answer(#result{latencies = Latencies, unanswered = Unanswered}) ->
+    All = lists:foldl(fun whittle_load_second:distribution/2, none, maps:values(Latencies)),
+    Waited = case Unanswered of
+                 none -> #{};
+                 #{buckets := Buckets} -> maps:from_list(Buckets)
+             end,
+    case All of
+        none -> 0;
+        #{buckets := Each} ->
+            Left = [{I, N} || {I, N} <- Each, N > maps:get(I, Waited, 0)],
+            quantile(1.0, All#{buckets := Left, zeros := 0,
+                               count := lists:sum([N || {_, N} <- Left])})
+    end.
 
 %% @doc Returns by how many nanoseconds users started too late, or went on after a wait.
 -spec late(result()) -> whittle_counters_table:distribution() | none.

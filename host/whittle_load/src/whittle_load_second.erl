@@ -16,6 +16,7 @@
           events := #{whittle_load_agent_tally:event() => non_neg_integer()},
           errors := #{{Step :: binary(), Kind :: binary()} => pos_integer()},
           latencies := #{Step :: binary() => whittle_counters_table:distribution()},
+          unanswered := none | whittle_counters_table:distribution(),
           late := none | whittle_counters_table:distribution(),
           arrivals := #{Second :: non_neg_integer() => {Planned :: non_neg_integer(),
                                                         Actual :: non_neg_integer()}},
@@ -47,8 +48,8 @@
 %% @doc Makes a second without samples.
 -spec new() -> second().
 new() ->
-    #{second => 0, events => #{}, errors => #{}, latencies => #{}, late => none, arrivals => #{},
-      agents => #{}, lost => [], server => none}.
+    #{second => 0, events => #{}, errors => #{}, latencies => #{}, unanswered => none, late => none,
+      arrivals => #{}, agents => #{}, lost => [], server => none}.
 
 %% @doc Tells whether a second has neither samples nor lost agents.
 -spec is_empty(second()) -> boolean().
@@ -57,7 +58,8 @@ is_empty(#{agents := Agents, lost := Lost}) -> map_size(Agents) =:= 0 andalso Lo
 %% @doc Tells whether a term is a sample. An agent on another machine may send anything.
 -spec is_sample(term()) -> boolean().
 is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
-                                          latencies := Latencies, late := Late},
+                                          latencies := Latencies, unanswered := Unanswered,
+                                          late := Late},
             arrivals := Arrivals, vm := #{cpu := _, memory := _, rss := _, queue := _} = Vm})
   when ?IS_SENT(Second), is_map(Events), is_map(Errors), is_map(Latencies), is_map(Arrivals) ->
     map_size(Vm) =:= 4
@@ -69,6 +71,7 @@ is_sample(#{second := Second, counts := #{events := Events, errors := Errors,
                           end, maps:keys(Errors))
         andalso lists:all(fun is_text/1, maps:keys(Latencies))
         andalso lists:all(fun is_distribution/1, maps:values(Latencies))
+        andalso is_distribution(Unanswered)
         andalso (Late =:= none orelse is_distribution(Late))
         andalso lists:all(fun({At, {Planned, Actual}}) ->
                                   lists:all(fun is_sent/1, [At, Planned, Actual]);
@@ -97,13 +100,15 @@ is_count(N) -> ?IS_COUNT(N).
 -spec add(pos_integer(), whittle_load_agent:sample(), second()) -> second().
 add(Agent, #{second := At, counts := Counts, arrivals := Arrivals, vm := Vm},
     #{second := Before, agents := Agents} = Second) ->
-    #{events := Events, errors := Errors, latencies := Latencies, late := Late} = Counts,
+    #{events := Events, errors := Errors, latencies := Latencies, unanswered := Unanswered,
+      late := Late} = Counts,
     Held = maps:get(held, Events, 0) - maps:get(released, Events, 0)
         + case Agents of #{Agent := #{held := Earlier}} -> Earlier; _ -> 0 end,
     Second#{second := max(At, Before),
             events := sums(Events, maps:get(events, Second)),
             errors := sums(printable(Errors), maps:get(errors, Second)),
             latencies := distributions(Latencies, maps:get(latencies, Second)),
+            unanswered := distribution(Unanswered, maps:get(unanswered, Second)),
             late := distribution(Late, maps:get(late, Second)),
             arrivals := maps:merge_with(fun(_, {A, B}, {C, D}) -> {A + C, B + D} end, Arrivals,
                                         maps:get(arrivals, Second)),
@@ -161,11 +166,12 @@ buckets(A, []) -> A.
 
 %% @doc Writes a second as JSON.
 -spec to_json(second()) -> whittle_json:json().
-to_json(#{errors := Errors, latencies := Latencies, late := Late, arrivals := Arrivals,
-          agents := Agents, server := Server} = Second) ->
+to_json(#{errors := Errors, latencies := Latencies, unanswered := Unanswered, late := Late,
+          arrivals := Arrivals, agents := Agents, server := Server} = Second) ->
     Second#{errors := [#{step => Step, kind => Kind, count => N}
                        || {{Step, Kind}, N} <- lists:sort(maps:to_list(Errors))],
             latencies := maps:map(fun(_, Each) -> written(Each) end, Latencies),
+            unanswered := written(Unanswered),
             late := written(Late),
             arrivals := [#{second => At, planned => Planned, actual => Actual}
                          || {At, {Planned, Actual}} <- lists:sort(maps:to_list(Arrivals))],
@@ -193,7 +199,9 @@ second(Json) ->
       errors => maps:from_list([{{name(step, Each), name(kind, Each)}, count(count, Each)}
                                 || Each <- list(errors, Json)]),
       latencies => maps:map(fun(_, Each) -> read(Each) end, map(value(latencies, Json))),
-      late => case value(late, Json) of null -> none; Late -> read(Late) end,
+      %% Runs of Whittle 0.1 have no such key.
+      unanswered => optional(maps:get(<<"unanswered">>, Json, null)),
+      late => optional(value(late, Json)),
       arrivals => maps:from_list([{count(second, Each), {count(planned, Each), count(actual, Each)}}
                                   || Each <- list(arrivals, Json)]),
       agents => maps:from_list([{count(agent, Each), vm(Each)} || Each <- list(agents, Json)]),
@@ -210,6 +218,9 @@ vm(Json) ->
         Held when ?IS_COUNT(abs(Held)) -> Vm#{held => Held};
         _ -> throw(wrong)
     end.
+
+optional(null) -> none;
+optional(Json) -> read(Json).
 
 read(Json) ->
     #{count => count(count, Json), sum => count(sum, Json), zeros => count(zeros, Json),

@@ -23,10 +23,13 @@
 -spec progress(non_neg_integer(), whittle_load_result:result()) -> unicode:chardata().
 progress(Second, Result) ->
     Count = fun whittle_load_unit:format_count/1,
-    io_lib:format("~b s: ~s started, ~s held, ~s errors~s",
+    io_lib:format("~b s: ~s started, ~s held, ~s~s",
                   [Second + 1, Count(whittle_load_result:event(started, Result)),
                    Count(whittle_load_result:held(Result)),
-                   Count(lists:sum([N || {_, N} <- whittle_load_result:errors(Result)])),
+                   case lists:sum([N || {_, N} <- whittle_load_result:errors(Result)]) of
+                       1 -> "1 error";
+                       Errors -> [Count(Errors), " errors"]
+                   end,
                    [[", p99 ", whittle_load_unit:format_time(
                                  whittle_load_result:quantile(0.99, Latency))]
                     || Latency <- [whittle_load_result:latency(all, Result)], Latency =/= none]]).
@@ -40,9 +43,10 @@ warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duratio
       "latencies include their delays: ",
       lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
       ". Use fewer users or more agents, or run them where more processors are free"]
-     || [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
+     || connected(Result), [_ | _] = Reasons <- [whittle_load_result:slow(Result)]]
         ++ [stopped(Stopped, Duration) || Stopped =/= none]
         ++ [lost(Lost, Agents) || Lost =/= []]
+        ++ unanswered(Result)
         ++ [["no user could connect", most(Result), ": ", remedy(Result)]
             || not connected(Result)]
         ++ [["no user got as far as being held", most(Result),
@@ -60,6 +64,20 @@ lost(Numbers, Agents) ->
                   "counts, and their users do not count as held",
                   [length(Numbers), Agents,
                    lists:join(", ", [integer_to_list(N) || N <- Numbers])]).
+
+%% Steps that wait longer than any answer took show a server that stalls, or an answer that never
+%% comes.
+unanswered(Result) ->
+    [io_lib:format("~s no answer when the run ended, after up to ~s. That is longer than any "
+                   "answer took: see whether the server stalls. These times are among the "
+                   "latencies",
+                   [case Count of
+                        1 -> "1 step had";
+                        _ -> io_lib:format("~b steps had", [Count])
+                    end, whittle_load_unit:format_time(Longest)])
+     || #{count := Count} = Unanswered <- [whittle_load_result:unanswered(Result)],
+        Longest <- [whittle_load_result:quantile(1.0, Unanswered)],
+        Longest > whittle_load_result:longest_answer(Result)].
 
 stopped({Why, After}, Duration) ->
     At = io_lib:format(" at second ~b of ~b", [seconds(After), seconds(Duration)]),
@@ -135,6 +153,11 @@ users(Result) ->
                            {"cycles", cycles}],
         Count <- [whittle_load_result:event(Event, Result)], Event =/= cycles orelse Count > 0]
         ++ [["held at the end", whittle_load_result:held(Result)]]
+        ++ [["waiting for an answer at the end",
+             io_lib:format("~b, for at most ~s",
+                           [Count, whittle_load_unit:format_time(
+                                     whittle_load_result:quantile(1.0, Unanswered))])]
+            || #{count := Count} = Unanswered <- [whittle_load_result:unanswered(Result)]]
         ++ [["seconds with the planned arrivals, within 1 %",
              io_lib:format("~.1f %", [100 * Share])]
             || Share <- [whittle_load_result:accuracy(Result)], Share =/= none]
@@ -182,6 +205,10 @@ json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Mac
                    || {Second, {Planned, Actual}} <- whittle_load_result:arrivals(Result)],
       vms => [Agent || {_, Agent} <- whittle_load_result:agents(Result)],
       too_slow => whittle_load_result:slow(Result) =/= [],
+      unanswered => case whittle_load_result:unanswered(Result) of
+                        none -> null;
+                        Unanswered -> distribution(Unanswered)
+                    end,
       delay => case whittle_load_result:late(Result) of
                    none -> null;
                    Late -> distribution(Late)

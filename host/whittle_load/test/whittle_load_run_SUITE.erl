@@ -6,7 +6,7 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
-         killed_agent/1, slow_agent/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
+         killed_agent/1, slow_agent/1, stalled/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
          only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
          last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1,
          slow_server_counts/1, slow_server_in_paced_loop/1, reads_nothing/1]).
@@ -20,7 +20,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
-     slow_agent, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
+     slow_agent, stalled, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
      other_version, hostile_agent, slow_coordinator, last_samples, no_tls, unread,
      unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop, reads_nothing].
 
@@ -219,6 +219,21 @@ logins_fail(_) ->
     ?assertMatch([{{<<"login">>, _}, 5}], whittle_load_result:errors(Result)),
     ?assertEqual({5, 0}, {whittle_load_result:event(connected, Result),
                           whittle_load_result:event(held, Result)}).
+
+%% A server that accepts and never answers: at the end of the run each step counts with the time
+%% that it has waited.
+stalled(_) ->
+    Wait = fun(Socket) -> {error, closed} = gen_tcp:recv(Socket, 20) end,
+    {ok, #{result := Result}} =
+        whittle_load_run:run(scenario(server(Wait), "[{burst, 5}, {soak, \"2 s\"}]", "constant",
+                                      "[{a, 1, [connect, {ask, \"x\", \"x\"}, stay]}]", ""),
+                             #{agents => 2, commands => [command()], tell => fun(_) -> ok end}),
+    #{count := 5, sum := Sum} = whittle_load_result:unanswered(Result),
+    ?assert(Sum > 5 * 1000 * ?MS),
+    ?assertMatch(#{count := 5, sum := Sum}, whittle_load_result:latency(<<"ask">>, Result)),
+    ?assertMatch([], whittle_load_result:errors(Result)),
+    ?assert(whittle_load_result:longest_answer(Result)
+            < whittle_load_result:quantile(1.0, whittle_load_result:unanswered(Result))).
 
 %% Somebody stops the run: no more users start, and all counts arrive.
 stopped(_) ->
@@ -464,7 +479,8 @@ frame(Term) ->
 %% One user starts in each second.
 sample(Second) ->
     #{second => Second, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
-      counts => #{events => #{started => 1}, errors => #{}, latencies => #{}, late => none}}.
+      counts => #{events => #{started => 1}, errors => #{}, latencies => #{}, late => none,
+                  unanswered => #{count => 0, sum => 0, zeros => 0, buckets => []}}}.
 
 %% A server without TLS costs each user its connection, and does not fill the log.
 no_tls(Config) ->

@@ -50,13 +50,19 @@ is_kept(Sample) ->
 
 one_sample() ->
     #{second => 1, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
-      counts => #{events => #{}, errors => #{}, latencies => #{}, late => none}}.
+      counts => #{events => #{}, errors => #{}, latencies => #{}, late => none,
+                  unanswered => distribution([])}}.
 
 agent_sample() ->
-    ?LET({#{second := N, events := Events, errors := Errors, latencies := Latencies, late := Late,
-            arrivals := Arrivals}, Vm}, {second(), any_vm()},
+    ?LET({#{second := N, events := Events, errors := Errors, latencies := Latencies,
+            unanswered := Unanswered, late := Late, arrivals := Arrivals}, Vm},
+          {second(), any_vm()},
          #{second => N, arrivals => Arrivals, vm => maps:remove(held, Vm),
-           counts => #{events => Events, errors => Errors, latencies => Latencies, late => Late}}).
+           counts => #{events => Events, errors => Errors, latencies => Latencies, late => Late,
+                       unanswered => case Unanswered of
+                                         none -> distribution([]);
+                                         _ -> Unanswered
+                                     end}}).
 
 bad() -> oneof([foo, -1, 1.5, [], [a | b], #{}, {1, 2}, 1 bsl 70, <<255>>, none]).
 
@@ -74,7 +80,7 @@ hostile(_) ->
      || Key <- maps:keys(Good), Bad <- [-1, 1.5, <<"x">>, [1.5], [[]], #{<<"x">> => 1}, true],
         not (Key =:= <<"events">> andalso is_map(Bad))],
     [?assertEqual({Key, error}, {Key, whittle_load_second:from_json(maps:remove(Key, Good))})
-     || Key <- maps:keys(Good)],
+     || Key <- maps:keys(Good), Key =/= <<"unanswered">>],
     Late = maps:get(<<"late">>, Good),
     [?assertEqual({Bad, error}, {Bad, whittle_load_second:from_json(
                                         Good#{<<"late">> => Late#{<<"buckets">> => Bad}})})
@@ -208,19 +214,25 @@ killed(Config) ->
 %% The bottleneck comes first.
 warnings(Config) ->
     Dir = dir(Config),
-    Late = (sample(0))#{arrivals := #{0 => {10, 2}}, lost := [2], events := #{started => 2}},
+    Late = (sample(0))#{arrivals := #{0 => {10, 2}}, lost := [2],
+                         events := #{started => 2, connected => 1}},
     ok = write(Dir, [Late], {asked, 1_000_000_000}),
     {ok, #{page := Page} = Report} = whittle_load:report(Dir),
     ?assertMatch(["the load generator was the bottleneck: " ++ _,
                   "the run was stopped at second 1 of 10: the results are those of 1 s",
-                  "agent 2 of 2 ended too soon: " ++ _,
-                  "no user could connect: start the server, or correct `target'"],
+                  "agent 2 of 2 ended too soon: " ++ _],
                  lines(whittle_load:warnings(Report))),
     ?assertNot(whittle_load:met(Report)),
     {ok, Html} = file:read_file(Page),
     {First, _} = binary:match(Html, <<"the load generator was the bottleneck">>),
     {Users, _} = binary:match(Html, <<"users started">>),
     ?assert(First < Users),
+    %% Without a server, nothing shows the speed of the agents.
+    NoServer = filename:join(Dir, "no_server"),
+    ok = write(NoServer, [Late#{lost := [], events := #{started => 2}}], ended),
+    {ok, Nobody} = whittle_load:report(NoServer),
+    ?assertEqual(["no user could connect: start the server, or correct `target'"],
+                 lines(whittle_load:warnings(Nobody))),
     %% All logins failed.
     Failed = (sample(0))#{events := #{started => 5, connected => 5},
                           errors := #{{<<"login">>, <<"not-authorized">>} => 5}},
@@ -271,6 +283,7 @@ texts_of_others(Config) ->
     Dir = dir(Config),
     Sample = #{second => 0, arrivals => #{}, vm => #{cpu => 1, memory => 1, rss => 1, queue => 0},
                counts => #{events => #{started => 1}, late => none, latencies => #{},
+                           unanswered => distribution([]),
                            errors => #{{<<"<b>&\"">>, <<255, "<script>">>} => 1}}},
     ok = write(Dir, [whittle_load_second:add(1, Sample, whittle_load_second:new())], ended),
     {ok, #{page := Page}} = whittle_load:report(Dir),
@@ -349,7 +362,7 @@ read(Json) ->
 sample(N) ->
     #{second => N, events => #{started => 2, connected => 2, held => 2, sent => 3, received => 3},
       errors => #{}, latencies => #{<<"ask">> => distribution([{700, 2}, {820, 1}])},
-      late => distribution([{500, 2}]), arrivals => #{N => {2, 2}},
+      unanswered => none, late => distribution([{500, 2}]), arrivals => #{N => {2, 2}},
       agents => #{1 => vm(N)}, lost => [], server => none}.
 
 vm(N) -> #{cpu => 10 * N, memory => 1, rss => 20_000_000, queue => 0, held => 2}.
@@ -359,16 +372,18 @@ distribution(Buckets) ->
     #{count => Count, sum => 1000 * Count, zeros => 0, buckets => Buckets}.
 
 second() ->
-    ?LET({N, Events, Errors, Latencies, Late, Arrivals, Agents, Lost, Server},
+    ?LET({N, Events, Errors, Latencies, Unanswered, Late, Arrivals, Agents, Lost, Server},
          {nat(), map(oneof([started, connected, held, released, ended, cycles, sent, received]),
                      nat()),
           map({name(), name()}, pos_integer()), map(name(), distribution()),
-          oneof([none, distribution()]), map(nat(), {nat(), nat()}),
+          oneof([none, distribution()]), oneof([none, distribution()]),
+          map(nat(), {nat(), nat()}),
           map(pos_integer(), any_vm()), list(nat()),
           oneof([none, ?LET({A, B, C}, {nat(), nat(), nat()},
                             #{processes => A, cpu => B, rss => C})])},
-         #{second => N, events => Events, errors => Errors, latencies => Latencies, late => Late,
-           arrivals => Arrivals, agents => Agents, lost => Lost, server => Server}).
+         #{second => N, events => Events, errors => Errors, latencies => Latencies,
+           unanswered => Unanswered, late => Late, arrivals => Arrivals, agents => Agents,
+           lost => Lost, server => Server}).
 
 map(Key, Value) -> ?LET(Pairs, list({Key, Value}), maps:from_list(Pairs)).
 

@@ -87,6 +87,6 @@ sample(N) ->
       errors => #{{<<"connect">>, <<"refused">>} => 1},
       latencies => #{<<"ask">> => #{count => 3, sum => 3, zeros => 0,
                                     buckets => [{700, 2}, {820, 1}]}},
-      late => none, arrivals => #{N => {2, 2}},
+      unanswered => none, late => none, arrivals => #{N => {2, 2}},
       agents => #{1 => #{cpu => 10 * N, memory => 1, rss => 20_000_000, queue => 0, held => 2}},
       lost => [], server => #{processes => 1, cpu => 50 * N, rss => 30_000_000}}.

@@ -9,8 +9,7 @@
          end_per_testcase/2]).
 -export([whole/1, shaken/1, removed/1, passes/1, own_passes/1, files_are_read_when_it_runs/1,
          bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1,
-         too_many_names/1,
-         no_input/1, writes_nothing/1,
+         too_many_names/1, no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
 

@@ -5,9 +5,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([searched/1, stopped/1, used_directory/1, budget_below_code/1, short_work/1,
-         endless_workload/1, short_time/1,
-         fails_without/1, full_disk/1, one_run/1, recorded/1, no_recording/1, other_processor/1,
-         every_error_is_one_line/1]).
+         endless_workload/1, short_time/1, fails_without/1, full_disk/1, one_run/1, recorded/1,
+         no_recording/1, other_processor/1, every_error_is_one_line/1]).
 
 all() -> [searched, stopped, used_directory, budget_below_code, short_work, endless_workload,
           short_time, fails_without, full_disk, one_run, recorded, no_recording, other_processor,
@@ -128,7 +127,8 @@ endless_workload(Config) ->
                  tune(Program, Endless#{seconds => 1}, Config)).
 
 short_time(Config) ->
-    ?assertMatch({error, {short_time, 3, _}}, tune(program("", Config), #{time => 3}, Config)).
+    ?assertMatch({error, {short_time, 3, _}},
+                 tune(program("", Config), #{time => 3}, Config)).
 
 fails_without(Config) ->
     ?assertMatch({error, {fails_without, _}},

@@ -74,7 +74,7 @@
 
 %% @doc Returns the version of the messages. An agent of another version is refused.
 -spec protocol() -> pos_integer().
-protocol() -> 2.
+protocol() -> 3.
 
 %% @doc Computes the nanoseconds of all phases.
 -spec duration([whittle_load_agent_arrivals:phase()]) -> non_neg_integer().

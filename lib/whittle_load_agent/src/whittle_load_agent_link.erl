@@ -35,6 +35,7 @@ init(none) ->
     _ = process_flag(trap_exit, true),
     Port = open_port({fd, 0, 1}, [{packet, 4}, binary, eof]),
     ok = whittle_load_agent_tally:new(),
+    ok = whittle_load_agent_waiting:new(),
     Link = #link{port = Port},
     ok = say({hello, facts()}, Link),
     {ok, Link}.
@@ -91,7 +92,9 @@ obey({start, Milliseconds}, #link{plan = Plan, agents = Agents} = Link) ->
     _ = erlang:send_after(milliseconds(Start + 1_000_000_000), self(), {second, 0}, [{abs, true}]),
     Link#link{pace = Pace, start = Start};
 obey(stop, #link{start = Start} = Link) ->
-    Second = max(0, (erlang:monotonic_time(nanosecond) - Start) div 1_000_000_000),
+    Now = erlang:monotonic_time(nanosecond),
+    Second = max(0, (Now - Start) div 1_000_000_000),
+    ok = whittle_load_agent_waiting:count(Now),
     ok = say({stopped, sample(Second, fun whittle_load_agent_pace:last/1, Link)}, Link),
     #link{port = Port} = Link,
     Port ! {self(), close},

@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_agent_tally).
 
--export([new/0, count/1, count/2, error/2, latency/2, late/1, take/0]).
+-export([new/0, count/1, count/2, error/2, latency/2, unanswered/2, late/1, take/0]).
 
 -export_type([event/0, counts/0]).
 
@@ -17,6 +17,8 @@
         #{events := #{event() => non_neg_integer()},
           errors := #{{Step :: binary(), Kind :: binary()} => pos_integer()},
           latencies := #{Step :: binary() => whittle_counters_table:distribution()},
+          %% The part of the latencies that are times of steps without an answer.
+          unanswered := whittle_counters_table:distribution(),
           late := whittle_counters_table:distribution()}.   % the agent's own delays
 
 -define(EVENTS, [started, connected, held, released, ended, cycles, sent, received]).
@@ -33,9 +35,11 @@ new() ->
                               #{labels => [step, kind], max_series => 10_000}),
     ok = whittle_counters:new(whittle_load_latency, histogram,
                               #{labels => [step], error => ?ERROR, max_series => 1000}),
+    ok = whittle_counters:new(whittle_load_unanswered, histogram, #{error => ?ERROR}),
     ok = whittle_counters:new(whittle_load_late, histogram, #{error => ?ERROR}),
+    {ok, Unanswered} = whittle_counters:handle(whittle_load_unanswered),
     {ok, Late} = whittle_counters:handle(whittle_load_late),
-    persistent_term:put(?HANDLES, Events#{late => Late}).
+    persistent_term:put(?HANDLES, Events#{unanswered => Unanswered, late => Late}).
 
 counter(Name) ->
     ok = whittle_counters:new(Name, counter),
@@ -69,6 +73,13 @@ error(Step, Kind) -> whittle_counters:inc(whittle_load_errors_total, [Step, Kind
 -spec latency(binary(), non_neg_integer()) -> ok.
 latency(Step, Time) -> whittle_counters:observe(whittle_load_latency, [Step], Time).
 
+%% @doc Counts the nanoseconds that a step has waited. It gets no answer, because the run ends.
+-spec unanswered(binary(), non_neg_integer()) -> ok.
+unanswered(Step, Time) ->
+    #{unanswered := Handle} = persistent_term:get(?HANDLES),
+    ok = latency(Step, Time),
+    whittle_counters:observe(Handle, Time).
+
 %% @doc Counts the nanoseconds by which a user started too late, or went on after a wait.
 -spec late(non_neg_integer()) -> ok.
 late(Time) ->
@@ -87,6 +98,7 @@ take() ->
                      [{Step, D} || [Step] <- labels(<<"whittle_load_latency">>),
                                    #{count := N} = D <- [taken(whittle_load_latency, [Step])],
                                    N > 0]),
+      unanswered => taken(whittle_load_unanswered, []),
       late => taken(whittle_load_late, [])}.
 
 taken(Name, Labels) ->

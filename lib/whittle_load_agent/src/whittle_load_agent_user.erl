@@ -102,6 +102,7 @@ carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
             end;
         {await, Bytes, Await, State} ->
             Next = patient(Timeout, Bytes, Drawn),
+            ok = whittle_load_agent_waiting:begins(Name, Next#user.due),
             case send(Bytes, Next) of
                 ok ->
                     await(Name, Await, timer(Next#user.due + Timeout),
@@ -209,11 +210,12 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
            end,
     Left = max(1, (Due + Timeout - now_ns()) div 1_000_000),
     To = if is_binary(Host) -> binary_to_list(Host); true -> Host end,
+    ok = whittle_load_agent_waiting:begins(<<"connect">>, Due),
     case opened(Transport, To, Port, Options, Left) of
         {ok, Socket} ->
             ok = whittle_load_agent_tally:count(connected),
             Now = now_ns(),
-            ok = whittle_load_agent_tally:latency(<<"connect">>, Now - Due),
+            ok = completed(<<"connect">>, Now - Due),
             {Random, Next} = random(User),
             Connected = Next#user{socket = Socket, patience = Timeout, due = Now},
             case called(fun() -> {ok, Module:init(ClientOptions, values(Random, Connected))} end) of
@@ -333,7 +335,7 @@ await(Name, Await, Timer, #user{due = Due} = User, Events) ->
         {Found, Others} when Found =:= true; Found =:= last ->
             Now = now_ns(),
             ok = cancelled(Timer),
-            ok = whittle_load_agent_tally:latency(Name, Now - Due),
+            ok = completed(Name, Now - Due),
             Next = User#user{due = Now, events = Others},
             go(case Found of true -> Next; last -> closed(Next) end);
         false -> await(Name, Await, Timer, User);
@@ -364,6 +366,12 @@ await(Name, Await, Timer, User) ->
                 {ok, []} -> failed(Name, closed, Timer, User);
                 {error, Kind} -> failed(Name, Kind, Timer, User)
             end
+    end.
+
+completed(Name, Time) ->
+    case whittle_load_agent_waiting:ends() of
+        ok -> whittle_load_agent_tally:latency(Name, Time);
+        counted -> ok
     end.
 
 %% The events of a connection that the server has closed
@@ -473,6 +481,7 @@ cancelled(Timer) ->
     end.
 
 failed(Step, Kind, User) ->
+    _ = whittle_load_agent_waiting:ends(),
     ok = whittle_load_agent_tally:error(Step, Kind),
     Next = closed(User),
     case Next of

@@ -24,13 +24,16 @@ taken_once(_) ->
     ok = whittle_load_agent_tally:error(<<"login">>, not_authorized),
     ok = whittle_load_agent_tally:error(<<"ask">>, timeout),
     ok = whittle_load_agent_tally:latency(<<"ask">>, 1000),
+    ok = whittle_load_agent_tally:unanswered(<<"ask">>, 5000),
     ok = whittle_load_agent_tally:late(0),
-    #{events := Events, errors := Errors, latencies := Latencies, late := Late} =
+    #{events := Events, errors := Errors, latencies := Latencies, unanswered := Unanswered,
+      late := Late} =
         whittle_load_agent_tally:take(),
     ?assertMatch(#{started := 1, received := 3, ended := 0}, Events),
     ?assertEqual(#{{<<"login">>, <<"not_authorized">>} => 2, {<<"ask">>, <<"timeout">>} => 1},
                  Errors),
-    ?assertMatch(#{<<"ask">> := #{count := 1, sum := 1000}}, Latencies),
+    ?assertMatch(#{<<"ask">> := #{count := 2, sum := 6000}}, Latencies),
+    ?assertMatch(#{count := 1, sum := 5000}, Unanswered),
     ?assertMatch(#{count := 1, zeros := 1}, Late),
     #{events := None, errors := NoErrors, latencies := NoLatencies} =
         whittle_load_agent_tally:take(),
