@@ -154,7 +154,8 @@ carry_out(Plan, System) ->
 format_error({unknown_feature, Name}) ->
     Known = [atom_to_list(One) || {One, _} <- whittle_shake:features()],
     ["there is no feature ", atom_to_list(Name),
-     whittle_suggestion:hint(atom_to_list(Name), Known), ": `whittle features' lists them"];
+     whittle_suggestion:hint(atom_to_list(Name), Known),
+     ": take one that `whittle features' lists"];
 format_error({on_and_off, Name}) ->
     ["the feature ", atom_to_list(Name), " is both in `on' and in `off': take it out of one"];
 format_error({needs_evidence, Option}) ->

@@ -139,8 +139,9 @@ bad_values(_) ->
     ?assertMatch({error, {bad_value, {missing, lod, _}}},
                  whittle_make:system(#{input => "/nowhere",
                                        shake => #{unit => functions, missing => lod}})),
-    ?assertEqual("there is no feature inet7 (did you mean inet6?): `whittle features' lists them",
-                 lists:flatten(whittle_make:format_error({unknown_feature, inet7}))),
+    ?assertEqual("there is no feature graphems (did you mean graphemes?): take one that `whittle "
+                 "features' lists",
+                 lists:flatten(whittle_make:format_error({unknown_feature, graphems}))),
     ?assertEqual(ok, whittle_make:check_options(
                        #{otp => "29", target => "armv7", libs => [], add => [ssl],
                          natives => ["a"], includes => keep, ca_certs => "c",
@@ -270,11 +271,13 @@ every_error_is_one_line(_) ->
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
             {not_names, {"f", "?"}}, {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
             {bad_evidence, {"f", no_evidence}},
-            {input_is_output, "x"},
+            {input_is_output, "x"}, {unknown_option, {x, [a, b]}},
+            {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
     ?assertEqual(lists:usort(made:worded(whittle_make, format_error)
                              ++ made:worded(whittle_make_shake, format_error)
+                             ++ made:worded(whittle_make_request, format_error)
                              ++ made:worded(whittle_make_settings, format_error)),
                  lists:usort([element(1, Reason) || Reason <- Reasons])),
     ?assertEqual(made:worded(whittle_plan_file, format_error),

@@ -8,8 +8,8 @@
          endless_workload/1, short_time/1, fails_without/1, full_disk/1, one_run/1, recorded/1,
          no_recording/1, other_processor/1, every_error_is_one_line/1]).
 
-all() -> [searched, stopped, used_directory, budget_below_code, short_work, short_time,
-          fails_without, full_disk, one_run, recorded, no_recording, other_processor,
+all() -> [searched, stopped, used_directory, budget_below_code, short_work, endless_workload,
+          short_time, fails_without, full_disk, one_run, recorded, no_recording, other_processor,
           every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
