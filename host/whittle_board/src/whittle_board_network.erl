@@ -10,13 +10,20 @@ is(Text) ->
     [Own | Others] = string:split(Text, ",", all),
     length(Others) =< 2 andalso lists:all(fun is_address/1, Others)
         andalso case string:split(Own, "/") of
-                    [Address, Bits] -> is_address(Address) andalso is_bits(Bits);
+                    [Address, Bits] -> is_own(Address) andalso is_bits(Bits);
                     [_] -> false
                 end.
 
 is_address(Text) ->
     re:run(Text, "^[0-9.]+$", [unicode, dollar_endonly, {capture, none}]) =:= match
         andalso element(1, inet:parse_ipv4strict_address(Text)) =:= ok.
+
+%% A board has no address of all machines, of a loopback, or of a group (RFC 1122, section 3.2.1.3).
+is_own(Text) ->
+    is_address(Text)
+        andalso case inet:parse_ipv4strict_address(Text) of
+                    {ok, {First, _, _, _}} -> First > 0 andalso First < 224 andalso First =/= 127
+                end.
 
 is_bits(Text) ->
     re:run(Text, "^([1-9]|[12][0-9]|3[0-2])$", [unicode, dollar_endonly, {capture, none}])

@@ -4,7 +4,7 @@
 %% @hidden
 -module(whittle_load_protocol).
 
--export([scheme/1, schemes/0, default_port/1, connect/2, step/3, waits/2]).
+-export([scheme/1, schemes/0, default_port/1, connect/2, step/3, waits/2, with_step/1]).
 
 -export_type([protocol/0, kind/0]).
 
@@ -36,6 +36,12 @@ scheme(Scheme) ->
 %% @doc Lists the schemes.
 -spec schemes() -> [string()].
 schemes() -> [Scheme || {Scheme, _, _, _} <- addresses()].
+
+%% @doc Lists the protocols that have a step.
+-spec with_step(atom()) -> [name()].
+with_step(Step) ->
+    [Name || Name <- lists:usort([Name || {_, Name, _, _} <- addresses()]),
+             is_map_key(Step, maps:get(steps, protocol(Name)))].
 
 %% @doc Returns the port of an address that names none.
 -spec default_port(string()) -> {ok, inet:port_number()} | none.

@@ -73,6 +73,7 @@ endless(_) -> false.
 
 step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) ->
     #{steps := Own, held := Held} = Protocol,
+    ok = of_protocol(Node, Protocol),
     case tagged(Node, ?COMMON ++ maps:keys(Own)) of
         {connect, []} -> add(whittle_load_protocol:connect(Protocol, Timeout), State);
         {connect, [Time]} -> add(whittle_load_protocol:connect(Protocol, positive(Time)), State);
@@ -119,6 +120,22 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
             end;
         {Kind, _} -> fail(Node, ["`", atom_to_list(Kind), "' does not have this form: "
                                  "see `whittle help load'"])
+    end.
+
+%% A step of another protocol gets an error of its own. tagged/2 refuses other unknown steps.
+of_protocol(Node, #{name := Name, steps := Own}) ->
+    Kind = case Node of
+               {_, {atom, Atom}} -> Atom;
+               {_, {tuple, [{_, {atom, Atom}} | _]}} -> Atom;
+               _ -> connect
+           end,
+    Known = ?COMMON ++ maps:keys(Own),
+    case lists:member(Kind, Known) orelse whittle_load_protocol:with_step(Kind) of
+        [_ | _] = Others when Name =/= own ->
+            List = fun(Atoms) -> lists:join(", ", [atom_to_list(Atom) || Atom <- Atoms]) end,
+            fail(Node, ["`", atom_to_list(Kind), "' is a step for ", List(Others), ", and the "
+                        "target is for ", atom_to_list(Name), ": take one of ", List(Known)]);
+        _ -> ok
     end.
 
 every(Time, Rounds, Steps, Settings, State) ->

@@ -209,6 +209,10 @@ wrong(_) ->
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[conect]"),
               "3:18: there is no `conect' here (did you mean connect?): take one of connect, wait, "
               "stay, repeat, forever, every, choose, as, disconnect, ask, expect, send"},
+             {all("{target, \"http://a:1\"}.", "{burst, 1}", "[{ask, \"a\", \"b\"}]"),
+              "3:18: `ask' is a step for lines, websocket, and the target is for http: take one of "
+              "connect, wait, stay, repeat, forever, every, choose, as, disconnect, delete, get, "
+              "head, post, put"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{forever, [{send, \"a\"}]}]"),
               "3:18: nothing in this loop waits for a time or an answer, so it would take all of "
               "the processor"},

@@ -11,6 +11,12 @@
 -spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
 start(_, _) ->
     %% init/1 never returns `ignore'.
+    case application:get_env(whittle_console, read, true) of
+        Read when is_boolean(Read) -> started();
+        Other -> {error, {read_is_not_boolean, Other}}
+    end.
+
+started() ->
     case supervisor:start_link({local, ?MODULE}, ?MODULE, []) of
         {ok, _} = Ok -> Ok;
         {error, _} = Error -> Error

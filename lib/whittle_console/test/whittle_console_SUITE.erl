@@ -7,11 +7,12 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([account/1, again/1, many_lines/1, done/1, other_lines/1, hostile/1, not_started/1]).
+-export([wrong_setting/1]).
 
-all() -> [account, again, many_lines, done, other_lines, hostile, not_started].
+all() -> [account, again, many_lines, done, other_lines, hostile, not_started, wrong_setting].
 
 %% The application without its reader, which would take the input of the test.
-init_per_testcase(not_started, Config) -> Config;
+init_per_testcase(Case, Config) when Case =:= not_started; Case =:= wrong_setting -> Config;
 init_per_testcase(_, Config) ->
     case application:load(whittle_console) of
         ok -> ok;
@@ -22,7 +23,7 @@ init_per_testcase(_, Config) ->
     ?assertMatch([{answers, _, worker, _}], supervisor:which_children(whittle_console_sup)),
     Config.
 
-end_per_testcase(not_started, _) -> ok;
+end_per_testcase(Case, _) when Case =:= not_started; Case =:= wrong_setting -> ok;
 end_per_testcase(_, _) -> ok = application:stop(whittle_console).
 
 %% The lines have numbers and checksums, and their data is the account.
@@ -94,3 +95,13 @@ is_answer({ok, {Kind, Id}}) -> is_binary(Id) andalso lists:member(Kind, [account
 %% Without the application, a request is a line as any other.
 not_started(_) ->
     ?assertEqual(no, whittle_console:answer("whittle-console? a1 account")).
+
+%% A value that only looks like `true' must not silently mean `false'.
+wrong_setting(_) ->
+    _ = application:load(whittle_console),
+    [begin
+         ok = application:set_env(whittle_console, read, Read),
+         ?assertMatch({error, {{read_is_not_boolean, Read}, _}},
+                      application:start(whittle_console))
+     end || Read <- ["yes", 1, [], [true]]],
+    ok = application:unload(whittle_console).

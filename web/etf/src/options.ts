@@ -14,8 +14,9 @@ export function checkOptions<T extends object>(options: T, choices: Choices<T>):
     checkNames(options, choices);
     for (const [name, value] of Object.entries<unknown>(options as {})) {
         const choice = choices[name as keyof T];
+        if (value === undefined || !choice) continue;
         const said: string = (JSON.stringify(value) as string | undefined) ?? typeof value;
-        if (value !== undefined && choice && !choice.split("|").includes(said))
+        if (!choice.split("|").includes(said))
             throw new TypeError(`${name} must be ${choice}, not ${said}`);
     }
 }

@@ -274,6 +274,11 @@ test("options are those that are named, not what every object has", async () => 
     assert.throws(() => encoder({ valueOf: 1 }), /unknown option valueOf/);
     const nothing = { maxDepth: null } as object;
     assert.throws(() => plainDecoder({ limits: nothing }), /maxDepth cannot be null/);
+    for (const maxDepth of [5n, "5", -1, NaN])
+        assert.throws(
+            () => plainDecoder({ limits: { maxDepth } as object }),
+            new TypeError(`maxDepth cannot be ${maxDepth}`),
+        );
     // An option that is undefined counts as not given.
     const none = { limits: { maxDepth: undefined }, inflate: undefined } as object;
     const deep = encode(Array.from({ length: 600 }).reduce((inner) => [inner]) as Encodable);
