@@ -139,7 +139,7 @@ of_protocol(Node, #{name := Name, steps := Own}) ->
     end.
 
 every(Time, Rounds, Steps, Settings, State) ->
-    {_, Begin} = Before = add([{every, Rounds}], State),
+    {_, Begin} = Before = add([{every, Rounds, Time}], State),
     add([{next, Time, Begin}], steps(Steps, Settings, Before)).
 
 %% A threshold must be able to name it.

@@ -153,8 +153,8 @@ users(Result) ->
                            {"cycles", cycles}],
         Count <- [whittle_load_result:event(Event, Result)], Event =/= cycles orelse Count > 0]
         ++ [["held at the end", whittle_load_result:held(Result)]]
-        ++ [["waiting for an answer at the end",
-             io_lib:format("~b, for at most ~s",
+        ++ [["without an answer at the end",
+             io_lib:format("~b, after up to ~s",
                            [Count, whittle_load_unit:format_time(
                                      whittle_load_result:quantile(1.0, Unanswered))])]
             || #{count := Count} = Unanswered <- [whittle_load_result:unanswered(Result)]]

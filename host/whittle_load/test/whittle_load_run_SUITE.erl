@@ -6,10 +6,10 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
          connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
-         killed_agent/1, slow_agent/1, stalled/1, stopped/1, not_kept/1, seconds/1, clock_jumps/1,
-         only_monotonic/1, no_agent/1, other_version/1, hostile_agent/1, slow_coordinator/1,
-         last_samples/1, no_tls/1, unread/1, unread_signal/1, unread_crash/1,
-         slow_server_counts/1, slow_server_in_paced_loop/1, reads_nothing/1]).
+         killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1, stopped/1, not_kept/1,
+         seconds/1, clock_jumps/1, only_monotonic/1, no_agent/1, other_version/1,
+         hostile_agent/1, slow_coordinator/1, last_samples/1, no_tls/1, unread/1,
+         unread_signal/1, unread_crash/1, slow_server_counts/1, slow_server_in_paced_loop/1, reads_nothing/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
 
@@ -20,9 +20,9 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
-     slow_agent, stalled, stopped, not_kept, seconds, clock_jumps, only_monotonic, no_agent,
-     other_version, hostile_agent, slow_coordinator, last_samples, no_tls, unread,
-     unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop, reads_nothing].
+     slow_agent, stalled, stalled_rounds, stopped, not_kept, seconds, clock_jumps,
+     only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
+     no_tls, unread, unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop, reads_nothing].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
@@ -83,12 +83,12 @@ closed(_) ->
     #{count := Timed} = whittle_load_result:latency(<<"connect">>, Result),
     ?assert(abs(whittle_load_result:event(connected, Result) - Timed) =< 4).
 
-%% The same seed gives the same starts.
+%% The same seed gives the same starts. The soak gives a slow machine time for the last of them.
 repeats(_) ->
     Server = server(fun echo/1),
     Started = fun() ->
-                      Result = run(Server, "[{hold, 200, \"300 ms\"}]", "poisson",
-                                   "[{a, 1, [stay]}, {b, 3, [stay]}]", 2),
+                      Result = run(Server, "[{hold, 200, \"300 ms\"}, {soak, \"1 s\"}]",
+                                   "poisson", "[{a, 1, [stay]}, {b, 3, [stay]}]", 2),
                       lists:sum([Planned || {_, {Planned, _}}
                                                 <- whittle_load_result:arrivals(Result)])
               end,
@@ -234,6 +234,22 @@ stalled(_) ->
     ?assertMatch([], whittle_load_result:errors(Result)),
     ?assert(whittle_load_result:longest_answer(Result)
             < whittle_load_result:quantile(1.0, whittle_load_result:unanswered(Result))).
+
+%% In a paced loop, the rounds that did not begin count too.
+stalled_rounds(_) ->
+    Wait = fun(Socket) -> {error, closed} = gen_tcp:recv(Socket, 50) end,
+    Unanswered = fun(Loop) ->
+                         {ok, #{result := Result}} =
+                             whittle_load_run:run(
+                               scenario(server(Wait), "[{burst, 5}, {soak, \"2 s\"}]", "constant",
+                                        ["[{a, 1, [connect, {every, ", Loop,
+                                         "[{ask, \"x\", \"x\"}]}]}]"], ""),
+                               #{agents => 1, commands => [command()], tell => fun(_) -> ok end}),
+                         #{count := Count} = whittle_load_result:unanswered(Result),
+                         Count
+                 end,
+    ?assert(Unanswered("\"100 ms\", ") >= 5 * 10),
+    ?assertEqual(5 * 3, Unanswered("\"100 ms\", 3, ")).
 
 %% Somebody stops the run: no more users start, and all counts arrive.
 stopped(_) ->

@@ -16,12 +16,13 @@
 -type form() :: {one_of, [atom()]}
               | {none_or_map | text | texts | names | functions | declared, Example :: term()}.
 
-%% @doc Implements {@link whittle_make:check_options/2}.
+%% @doc Implements {@link whittle_make:check_options/2}. A recording gives the functions of `only',
+%% and no file names them.
 -spec check(map(), [atom()]) -> ok | {error, error()}.
 check(Options, Keys) ->
     steps([fun(_) -> known(Options, Keys) end,
            fun(_) -> values(Options) end,
-           fun(_) -> known(shake(Options), keys(shake_forms())) end]).
+           fun(_) -> known(shake(Options), keys(shake_forms()) -- [only]) end]).
 
 %% @doc Checks the values of the options, also of those in `shake'. It ignores unknown keys.
 -spec values(map()) -> ok | {error, error()}.

@@ -145,7 +145,7 @@ bad_values(_) ->
     ?assertEqual(ok, whittle_make:check_options(
                        #{otp => "29", target => "armv7", libs => [], add => [ssl],
                          natives => ["a"], includes => keep, ca_certs => "c",
-                         shake => #{on => [inet6], off => [], only => [{a, b, 0}],
+                         shake => #{on => [inet6], off => [],
                                     declared => #{remote => [], data => [{a}, {a, b}, {a, b, 1}]},
                                     keep_file => "k", evidence_file => "e"}},
                        [otp, target, libs, add, natives, includes, ca_certs, shake])).

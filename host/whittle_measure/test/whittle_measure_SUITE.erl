@@ -409,7 +409,7 @@ bad_requests() ->
      {"shake => #{seen => onlyy}",
       "`seen' cannot be onlyy \\(did you mean only\\?\\): use refuse, keep or only"},
      {"shake => #{on => inet6}", "`on' cannot be inet6: use a list of names, such as \\[inet6\\]"},
-     {"shake => #{only => [{a, b}]}", "`only' cannot be \\[{a,b}\\]: use a list of functions, .*"},
+     {"shake => #{only => [{a, b, 1}]}", "there is no option `only': use .*"},
      {"shake => #{declared => #{remot => []}}", "`declared' cannot be .*: use a map with lists .*"},
      {"format => tar", "`format' cannot be tar: use exe or dir"},
      {"flavor => 7", "`flavor' cannot be 7: use size or speed"},

@@ -50,7 +50,8 @@
       | stay                                 % wait until the end of the run
       | {repeat, pos_integer()}              % begins a loop that `again' ends
       | {again, Instruction :: pos_integer()}
-      | {every, Rounds :: pos_integer() | infinity}   % begins a loop that `next' ends
+      | {every, Rounds :: pos_integer() | infinity, Time :: pos_integer()}   % begins a loop that
+                                             % `next' ends
       | {next, Time :: pos_integer(), Instruction :: pos_integer()}  % from round to round
       | {jump, Instruction :: pos_integer()}
       | {branch, [{Probability :: float(), Instruction :: pos_integer()}]}   % cumulative

@@ -27,8 +27,8 @@
                beat = none :: none | reference(),    % the timer of the next sign of life
                closed = open :: open | {agent, pos_integer()}}).
 
-%% The rounds that are left; in a paced loop also the intended start of this round.
--type loop() :: pos_integer() | {pos_integer() | infinity, Start :: integer()}.
+%% The rounds that are left
+-type loop() :: pos_integer() | whittle_load_agent_waiting:round().
 
 %% The user has this share of the plan by reference.
 -record(shared, {programs :: tuple(),
@@ -102,7 +102,7 @@ carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
             end;
         {await, Bytes, Await, State} ->
             Next = patient(Timeout, Bytes, Drawn),
-            ok = whittle_load_agent_waiting:begins(Name, Next#user.due),
+            ok = whittle_load_agent_waiting:begins(Name, Next#user.due, paced(Next)),
             case send(Bytes, Next) of
                 ok ->
                     await(Name, Await, timer(Next#user.due + Timeout),
@@ -125,14 +125,14 @@ carry_out({repeat, Rounds}, #user{loops = Loops} = User) -> go(User#user{loops =
 carry_out({again, _}, #user{loops = [1 | Loops]} = User) -> go(User#user{loops = Loops});
 carry_out({again, Pc}, #user{loops = [Rounds | Loops]} = User) ->
     run(User#user{pc = Pc, loops = [Rounds - 1 | Loops]});
-carry_out({every, Rounds}, #user{loops = Loops, due = Due} = User) ->
-    go(User#user{loops = [{Rounds, Due} | Loops]});
-carry_out({next, _, _}, #user{loops = [{1, _} | Loops]} = User) -> go(User#user{loops = Loops});
-carry_out({next, Time, Pc}, #user{loops = [{Rounds, Before} | Loops]} = User) ->
+carry_out({every, Rounds, Time}, #user{loops = Loops, due = Due} = User) ->
+    go(User#user{loops = [{Rounds, Due, Time} | Loops]});
+carry_out({next, _, _}, #user{loops = [{1, _, _} | Loops]} = User) -> go(User#user{loops = Loops});
+carry_out({next, Time, Pc}, #user{loops = [{Rounds, Before, _} | Loops]} = User) ->
     Left = case Rounds of infinity -> infinity; _ -> Rounds - 1 end,
     Due = Before + Time,
     %% `wait' goes to the next instruction. After it comes the first one of the loop.
-    Next = User#user{pc = Pc - 1, due = Due, loops = [{Left, Due} | Loops]},
+    Next = User#user{pc = Pc - 1, due = Due, loops = [{Left, Due, Time} | Loops]},
     case now_ns() of
         %% The answers of the round before came too late.
         Now when Now >= Due -> go(Next);
@@ -210,7 +210,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
            end,
     Left = max(1, (Due + Timeout - now_ns()) div 1_000_000),
     To = if is_binary(Host) -> binary_to_list(Host); true -> Host end,
-    ok = whittle_load_agent_waiting:begins(<<"connect">>, Due),
+    ok = whittle_load_agent_waiting:begins(<<"connect">>, Due, none),
     case opened(Transport, To, Port, Options, Left) of
         {ok, Socket} ->
             ok = whittle_load_agent_tally:count(connected),
@@ -366,6 +366,13 @@ await(Name, Await, Timer, User) ->
                 {ok, []} -> failed(Name, closed, Timer, User);
                 {error, Kind} -> failed(Name, Kind, Timer, User)
             end
+    end.
+
+%% The round of the innermost paced loop
+paced(#user{loops = Loops}) ->
+    case [Loop || Loop <- Loops, is_tuple(Loop)] of
+        [Round | _] -> Round;
+        [] -> none
     end.
 
 completed(Name, Time) ->
