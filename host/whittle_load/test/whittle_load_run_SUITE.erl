@@ -4,12 +4,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1, refuses/1,
-         connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1, logins_fail/1,
-         killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1, stopped/1, not_kept/1,
-         seconds/1, clock_jumps/1, only_monotonic/1, no_agent/1, other_version/1,
+-export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1,
+         refuses/1, connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1,
+         logins_fail/1, killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1, stopped/1,
+         not_kept/1, seconds/1, clock_jumps/1, only_monotonic/1, no_agent/1, other_version/1,
          hostile_agent/1, slow_coordinator/1, last_samples/1, no_tls/1, unread/1,
-         unread_signal/1, unread_crash/1, slow_server_counts/1, slow_server_in_paced_loop/1, reads_nothing/1]).
+         unread_signal/1, unread_crash/1, slow_server_counts/1, slow_server_in_paced_loop/1,
+         reads_nothing/1]).
 %% A handler of signals in an agent
 -export([init/1, handle_event/2]).
 
@@ -22,7 +23,8 @@ all() ->
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
      slow_agent, stalled, stalled_rounds, stopped, not_kept, seconds, clock_jumps,
      only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
-     no_tls, unread, unread_signal, unread_crash, slow_server_counts, slow_server_in_paced_loop, reads_nothing].
+     no_tls, unread, unread_signal, unread_crash, slow_server_counts,
+     slow_server_in_paced_loop, reads_nothing].
 
 init_per_suite(Config) ->
     {ok, _} = application:ensure_all_started(whittle_load),
