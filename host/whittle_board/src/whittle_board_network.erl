@@ -14,16 +14,24 @@ is(Text) ->
                     [_] -> false
                 end.
 
-is_address(Text) ->
-    re:run(Text, "^[0-9.]+$", [unicode, dollar_endonly, {capture, none}]) =:= match
-        andalso element(1, inet:parse_ipv4strict_address(Text)) =:= ok.
+is_address(Text) -> address(Text) =/= error.
 
 %% A board has no address of all machines, of a loopback, or of a group (RFC 1122, section 3.2.1.3).
 is_own(Text) ->
-    is_address(Text)
-        andalso case inet:parse_ipv4strict_address(Text) of
-                    {ok, {First, _, _, _}} -> First > 0 andalso First < 224 andalso First =/= 127
-                end.
+    case address(Text) of
+        {First, _, _, _} -> First > 0 andalso First < 224 andalso First =/= 127;
+        error -> false
+    end.
+
+address(Text) ->
+    case re:run(Text, "^[0-9.]+$", [unicode, dollar_endonly, {capture, none}]) of
+        match ->
+            case inet:parse_ipv4strict_address(Text) of
+                {ok, Address} -> Address;
+                {error, einval} -> error
+            end;
+        nomatch -> error
+    end.
 
 is_bits(Text) ->
     re:run(Text, "^([1-9]|[12][0-9]|3[0-2])$", [unicode, dollar_endonly, {capture, none}])
