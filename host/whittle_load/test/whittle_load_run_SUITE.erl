@@ -6,7 +6,8 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1,
          refuses/1, connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1,
-         logins_fail/1, killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1, stopped/1,
+         logins_fail/1, killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1,
+         stalled_connection/1, stopped/1,
          not_kept/1, seconds/1, clock_jumps/1, only_monotonic/1, no_agent/1, other_version/1,
          hostile_agent/1, slow_coordinator/1, last_samples/1, no_tls/1, unread/1,
          unread_signal/1, unread_crash/1, slow_server_counts/1, slow_server_in_paced_loop/1,
@@ -21,7 +22,7 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
-     slow_agent, stalled, stalled_rounds, stopped, not_kept, seconds, clock_jumps,
+     slow_agent, stalled, stalled_rounds, stalled_connection, stopped, not_kept, seconds, clock_jumps,
      only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
      no_tls, unread, unread_signal, unread_crash, slow_server_counts,
      slow_server_in_paced_loop, reads_nothing].
@@ -237,21 +238,58 @@ stalled(_) ->
     ?assert(whittle_load_result:longest_answer(Result)
             < whittle_load_result:quantile(1.0, whittle_load_result:unanswered(Result))).
 
-%% In a paced loop, the rounds that did not begin count too.
+%% In paced loops, the rounds that did not begin count too: in outer loops as well, but not outside
+%% an endless one.
 stalled_rounds(_) ->
     Wait = fun(Socket) -> {error, closed} = gen_tcp:recv(Socket, 50) end,
-    Unanswered = fun(Loop) ->
-                         {ok, #{result := Result}} =
-                             whittle_load_run:run(
-                               scenario(server(Wait), "[{burst, 5}, {soak, \"2 s\"}]", "constant",
-                                        ["[{a, 1, [connect, {every, ", Loop,
-                                         "[{ask, \"x\", \"x\"}]}]}]"], ""),
-                               #{agents => 1, commands => [command()], tell => fun(_) -> ok end}),
+    Unanswered = fun(Steps) ->
+                         Result = until_end(server(Wait), "tcp", 5, ["connect, ", Steps]),
                          #{count := Count} = whittle_load_result:unanswered(Result),
                          Count
                  end,
-    ?assert(Unanswered("\"100 ms\", ") >= 5 * 10),
-    ?assertEqual(5 * 3, Unanswered("\"100 ms\", 3, ")).
+    Ask = "[{ask, \"x\", \"x\"}]",
+    ?assert(Unanswered(["{every, \"100 ms\", ", Ask, "}"]) >= 5 * 10),
+    ?assertEqual(5 * 3, Unanswered(["{every, \"100 ms\", 3, ", Ask, "}"])),
+    ?assertEqual(5 * (3 + 1), Unanswered(["{every, \"50 ms\", 2, [{every, \"100 ms\", 3, ", Ask,
+                                          "}]}"])),
+    ?assert(Unanswered(["{every, \"1 ms\", 900, [{every, \"100 ms\", ", Ask, "}]}"]) < 5 * 100).
+
+%% A round that cannot begin because its connection does not counts for the loop's first step. After
+%% the first answer, the server's queue is full, so the kernel drops each further SYN.
+stalled_connection(_) ->
+    {ok, Listen} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}, {backlog, 1}]),
+    {ok, Port} = inet:port(Listen),
+    Server = spawn_link(
+               fun() ->
+                       {ok, Socket} = gen_tcp:accept(Listen),
+                       {ok, _} = gen_tcp:recv(Socket, 0),
+                       Self = self(),
+                       _ = [spawn_link(fun() ->
+                                               {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
+                                               Self ! full,
+                                               receive after infinity -> ok end
+                                       end) || _ <- [1, 2]],
+                       _ = [receive full -> ok end || _ <- [1, 2]],
+                       ok = gen_tcp:send(Socket, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+                                         "Connection: close\r\n\r\n"),
+                       ok = gen_tcp:close(Socket),
+                       receive after infinity -> ok end
+               end),
+    Result = until_end(Port, "http", 1, "{every, \"100 ms\", [{get, \"/\"}]}"),
+    true = unlink(Server),
+    true = exit(Server, kill),
+    ?assertMatch(#{count := 2}, whittle_load_result:latency(<<"connect">>, Result)),
+    #{count := Gets} = whittle_load_result:latency(<<"get">>, Result),
+    ?assert(Gets > 10).
+
+%% Runs users for two seconds. Some of their steps never get an answer.
+until_end(Port, Transport, Users, Steps) ->
+    Scenario = scenario(Transport, Port, io_lib:format("[{burst, ~b}, {soak, \"2 s\"}]", [Users]),
+                        "constant", ["[{a, 1, [", Steps, "]}]"], ""),
+    {ok, #{result := Result}} =
+        whittle_load_run:run(Scenario, #{agents => 1, commands => [command()],
+                                         tell => fun(_) -> ok end}),
+    Result.
 
 %% Somebody stops the run: no more users start, and all counts arrive.
 stopped(_) ->
@@ -623,8 +661,11 @@ until(Done, Scenario, Agents) ->
 ended(Users) -> fun(Result) -> whittle_load_result:event(ended, Result) =:= Users end.
 
 scenario(Port, Phases, Arrivals, Users, More) ->
+    scenario("tcp", Port, Phases, Arrivals, Users, More).
+
+scenario(Transport, Port, Phases, Arrivals, Users, More) ->
     {ok, Scenario} = whittle_load_scenario:parse(
-                       iolist_to_binary(["{target, \"tcp://127.0.0.1:", integer_to_list(Port),
+                       iolist_to_binary(["{target, \"", Transport, "://127.0.0.1:", integer_to_list(Port),
                                          "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
                                          "}. {users, ", Users, "}. ", More])),
     Scenario.

@@ -101,7 +101,7 @@ carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
                 {error, Kind} -> failed(Name, Kind, Next)
             end;
         {await, Bytes, Await, State} ->
-            Next = patient(Timeout, Bytes, Drawn),
+            Next = first(Name, patient(Timeout, Bytes, Drawn)),
             ok = whittle_load_agent_waiting:begins(Name, Next#user.due, paced(Next)),
             case send(Bytes, Next) of
                 ok ->
@@ -126,13 +126,14 @@ carry_out({again, _}, #user{loops = [1 | Loops]} = User) -> go(User#user{loops =
 carry_out({again, Pc}, #user{loops = [Rounds | Loops]} = User) ->
     run(User#user{pc = Pc, loops = [Rounds - 1 | Loops]});
 carry_out({every, Rounds, Time}, #user{loops = Loops, due = Due} = User) ->
-    go(User#user{loops = [{Rounds, Due, Time} | Loops]});
-carry_out({next, _, _}, #user{loops = [{1, _, _} | Loops]} = User) -> go(User#user{loops = Loops});
-carry_out({next, Time, Pc}, #user{loops = [{Rounds, Before, _} | Loops]} = User) ->
+    go(User#user{loops = [{Rounds, Due, Time, none} | Loops]});
+carry_out({next, _, _}, #user{loops = [{1, _, _, _} | Loops]} = User) ->
+    go(User#user{loops = Loops});
+carry_out({next, Time, Pc}, #user{loops = [{Rounds, Before, _, Step} | Loops]} = User) ->
     Left = case Rounds of infinity -> infinity; _ -> Rounds - 1 end,
     Due = Before + Time,
     %% `wait' goes to the next instruction. After it comes the first one of the loop.
-    Next = User#user{pc = Pc - 1, due = Due, loops = [{Left, Due, Time} | Loops]},
+    Next = User#user{pc = Pc - 1, due = Due, loops = [{Left, Due, Time, Step} | Loops]},
     case now_ns() of
         %% The answers of the round before came too late.
         Now when Now >= Due -> go(Next);
@@ -210,7 +211,7 @@ connect(Timeout, #user{id = Id, due = Due} = User) ->
            end,
     Left = max(1, (Due + Timeout - now_ns()) div 1_000_000),
     To = if is_binary(Host) -> binary_to_list(Host); true -> Host end,
-    ok = whittle_load_agent_waiting:begins(<<"connect">>, Due, none),
+    ok = whittle_load_agent_waiting:begins(<<"connect">>, Due, paced(User)),
     case opened(Transport, To, Port, Options, Left) of
         {ok, Socket} ->
             ok = whittle_load_agent_tally:count(connected),
@@ -368,11 +369,18 @@ await(Name, Await, Timer, User) ->
             end
     end.
 
-%% The round of the innermost paced loop
-paced(#user{loops = Loops}) ->
-    case [Loop || Loop <- Loops, is_tuple(Loop)] of
-        [Round | _] -> Round;
-        [] -> none
+%% The rounds of the paced loops
+paced(#user{loops = Loops}) -> [Loop || Loop <- Loops, is_tuple(Loop)].
+
+%% A paced loop remembers its first step that waits for an answer.
+first(Name, #user{loops = Loops} = User) ->
+    case lists:keymember(none, 4, Loops) of
+        true ->
+            User#user{loops = [case Loop of
+                                   {Left, Start, Time, none} -> {Left, Start, Time, Name};
+                                   _ -> Loop
+                               end || Loop <- Loops]};
+        false -> User
     end.
 
 completed(Name, Time) ->
@@ -384,7 +392,12 @@ completed(Name, Time) ->
 %% The events of a connection that the server has closed
 left_behind(#user{client = Client}) ->
     #shared{target = #{client := Module}} = shared(),
-    called(fun() -> Module:closed(Client) end).
+    case called(fun() -> Module:closed(Client) end) of
+        {ok, Events} = Ok ->
+            ok = whittle_load_agent_tally:count(received, length(Events)),
+            Ok;
+        {error, _} = Error -> Error
+    end.
 
 answered(_, []) -> false;
 answered(Await, [Event | Events]) ->

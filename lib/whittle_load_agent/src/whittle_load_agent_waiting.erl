@@ -1,8 +1,9 @@
 %% @doc Knows the steps that wait for an answer now.
 %%
 %% When the run ends, such a step counts as a latency with the time that it has waited. Its answer
-%% would have taken at least as long. In a paced loop, the step also counts for each round that
-%% should have begun since then. Without this, a server that stalls until the end would look fast.
+%% would have taken at least as long. In paced loops, each round that should have begun since then
+%% counts too, for the first step of the loop that waits for an answer. Without this, a server that
+%% stalls until the end would look fast.
 %% @hidden
 -module(whittle_load_agent_waiting).
 
@@ -10,11 +11,13 @@
 
 -export_type([round/0]).
 
-%% A round of a paced loop: the rounds that are left, this one among them; its intended start; and
-%% the time between two starts. Times are monotonic nanoseconds.
--type round() :: {Left :: pos_integer() | infinity, Start :: integer(), Time :: pos_integer()}.
+%% A round of a paced loop: the rounds that are left, this one among them; its intended start; the
+%% time between two starts; and the first step of the loop that has waited for an answer. Times are
+%% monotonic nanoseconds.
+-type round() :: {Left :: pos_integer() | infinity, Start :: integer(), Time :: pos_integer(),
+                  Step :: binary() | none}.
 
-%% So many missed rounds of one user count at most.
+%% So many missed rounds of one loop count at most.
 -define(ROUNDS, 1000).
 
 %% @doc Creates the table. It belongs to the caller.
@@ -24,9 +27,10 @@ new() ->
     ok.
 
 %% @doc Notes that a step of this process waits. Due is its intended start in monotonic nanoseconds.
--spec begins(binary(), Due :: integer(), round() | none) -> ok.
-begins(Step, Due, Round) ->
-    true = ets:insert(?MODULE, {self(), Step, Due, Round}),
+%% The rounds are those of the paced loops around the step, innermost first.
+-spec begins(binary(), Due :: integer(), [round()]) -> ok.
+begins(Step, Due, Rounds) ->
+    true = ets:insert(?MODULE, {self(), Step, Due, Rounds}),
     ok.
 
 %% @doc Notes that no step of this process waits any more. `counted' means that count/1 has counted
@@ -41,17 +45,23 @@ ends() ->
 %% @doc Counts all steps that wait, at the end of a run. Now is in monotonic nanoseconds.
 -spec count(integer()) -> ok.
 count(Now) ->
-    _ = [whittle_load_agent_tally:unanswered(Step, max(0, Now - At))
+    _ = [whittle_load_agent_tally:unanswered(Name, max(0, Now - At))
          || {Process, _, _, _} <- ets:tab2list(?MODULE),
-            {_, Step, Due, Round} <- ets:take(?MODULE, Process), At <- [Due | missed(Round, Now)]],
+            {_, Step, Due, Rounds} <- ets:take(?MODULE, Process),
+            {Name, At} <- [{Step, Due} | missed(Step, Rounds, Now)]],
     ok.
 
-%% The intended starts of the rounds after this one
-missed(none, _) -> [];
-missed({_, Start, _}, Now) when Start > Now -> [];
-missed({Left, Start, Time}, Now) ->
+%% The rounds that should have begun, each with its step and its intended start. Outside an endless
+%% loop, no further round begins.
+missed(_, [], _) -> [];
+missed(Waits, [{Left, Start, Time, First} | Outer], Now) ->
     Most = case Left of
                infinity -> ?ROUNDS;
                _ -> min(?ROUNDS, Left - 1)
            end,
-    [Start + N * Time || N <- lists:seq(1, min(Most, (Now - Start) div Time))].
+    Step = case First of none -> Waits; _ -> First end,
+    [{Step, Start + N * Time} || N <- lists:seq(1, min(Most, max(0, Now - Start) div Time))]
+        ++ case Left of
+               infinity -> [];
+               _ -> missed(Waits, Outer, Now)
+           end.
