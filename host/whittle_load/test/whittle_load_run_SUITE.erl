@@ -22,8 +22,8 @@ suite() -> [{timetrap, {minutes, 2}}].
 all() ->
     [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
-     slow_agent, stalled, stalled_rounds, stalled_connection, stopped, not_kept, seconds, clock_jumps,
-     only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
+     slow_agent, stalled, stalled_rounds, stalled_connection, stopped, not_kept, seconds,
+     clock_jumps, only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
      no_tls, unread, unread_signal, unread_crash, slow_server_counts,
      slow_server_in_paced_loop, reads_nothing].
 
@@ -235,6 +235,7 @@ stalled(_) ->
     ?assert(Sum > 5 * 1000 * ?MS),
     ?assertMatch(#{count := 5, sum := Sum}, whittle_load_result:latency(<<"ask">>, Result)),
     ?assertMatch([], whittle_load_result:errors(Result)),
+    ?assertNot(whittle_load_result:has_answers(Result)),
     ?assert(whittle_load_result:longest_answer(Result)
             < whittle_load_result:quantile(1.0, whittle_load_result:unanswered(Result))).
 
@@ -665,8 +666,8 @@ scenario(Port, Phases, Arrivals, Users, More) ->
 
 scenario(Transport, Port, Phases, Arrivals, Users, More) ->
     {ok, Scenario} = whittle_load_scenario:parse(
-                       iolist_to_binary(["{target, \"", Transport, "://127.0.0.1:", integer_to_list(Port),
-                                         "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
+                       iolist_to_binary(["{target, \"", Transport, "://127.0.0.1:",
+                                         integer_to_list(Port), "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
                                          "}. {users, ", Users, "}. ", More])),
     Scenario.
 
