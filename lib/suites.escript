@@ -15,7 +15,8 @@ main([Device, Build, Proper, Result | Only]) ->
     Out = filename:join(Build, "otp-" ++ Release),
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky",
-                         "../examples/mixed", "../examples/presence"],
+                         "../examples/mixed", "../examples/presence",
+                         "../examples/docket"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
     %% The nodes that the tests start must not take the name of this one.
@@ -89,7 +90,11 @@ build(App, Out) ->
     {ok, [{application, Id, Props}]} = file:consult(Spec),
     ok = file:write_file(filename:join(Ebin, Name ++ ".app"),
                          io_lib:format("~p.~n", [{application, Id, [{modules, Modules} | Props]}])),
-    natives(filename:join(App, "c_src"), filename:join([Out, Name, "priv"])).
+    Priv = filename:join([Out, Name, "priv"]),
+    ok = filelib:ensure_path(Priv),
+    [{ok, _} = file:copy(F, filename:join(Priv, filename:basename(F)))
+     || F <- filelib:wildcard(filename:join(App, "priv/*")), filelib:is_regular(F)],
+    natives(filename:join(App, "c_src"), Priv).
 
 %% Compiles the NIFs into Priv with c_src/Makefile and the headers of this OTP.
 natives(Source, Priv) ->

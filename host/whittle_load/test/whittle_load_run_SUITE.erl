@@ -23,7 +23,8 @@ all() ->
     [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
      slow_agent, stalled, stalled_rounds, stalled_connection, stopped, not_kept, seconds,
-     clock_jumps, only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
+     clock_jumps,
+     only_monotonic, no_agent, other_version, hostile_agent, slow_coordinator, last_samples,
      no_tls, unread, unread_signal, unread_crash, slow_server_counts,
      slow_server_in_paced_loop, reads_nothing].
 
@@ -667,7 +668,8 @@ scenario(Port, Phases, Arrivals, Users, More) ->
 scenario(Transport, Port, Phases, Arrivals, Users, More) ->
     {ok, Scenario} = whittle_load_scenario:parse(
                        iolist_to_binary(["{target, \"", Transport, "://127.0.0.1:",
-                                         integer_to_list(Port), "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
+                                         integer_to_list(Port),
+                                         "\"}. {phases, ", Phases, "}. {arrivals, ", Arrivals,
                                          "}. {users, ", Users, "}. ", More])),
     Scenario.
 

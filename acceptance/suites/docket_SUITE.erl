@@ -1,0 +1,184 @@
+%% Drives examples/docket as an executable: whole and shaken, over HTTP and in a browser.
+-module(docket_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([same_answers/1, small/1, wrong_setting/1, kept/1, hostile_bytes/1, pages/1]).
+
+-define(MOST_BYTES, 4_500_000).
+
+suite() -> [{timetrap, {minutes, 10}}].
+
+all() -> [same_answers, small, wrong_setting, kept, hostile_bytes, pages].
+
+init_per_suite(Config) ->
+    {ok, _} = application:ensure_all_started(inets),
+    Dir = running:directory("docket", Config),
+    Docket = running:example("docket"),
+    [{dir, Dir}, {whole, running:build(Docket, filename:join(Dir, "whole"), [])},
+     {shaken, running:build(Docket, filename:join(Dir, "shaken"), shaken())} | Config].
+
+%% Mnesia's nodes call each other; the workers of a picture run on all of them.
+shaken() ->
+    ["--shake", "functions", "--missing", "crash", "--data", "none", "--atoms", "none",
+     "--remote", "mnesia,mnesia_controller,mnesia_dumper,mnesia_lib,mnesia_loader,mnesia_locker,"
+     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_compute"].
+
+end_per_suite(_) -> ok.
+
+%% The shaken program does all that the whole one does.
+same_answers(Config) ->
+    Whole = life(proplists:get_value(whole, Config)),
+    ?assertEqual([201, 200, 200, 409, 201, 200, 200, 200, 200, 204, 404, 200, 200, 200, 200, 400,
+                  401],
+                 [Status || {Status, _} <- Whole]),
+    [?assertEqual(One, Other)
+     || {One, Other} <- lists:zip(Whole, life(proplists:get_value(shaken, Config)))].
+
+%% Runs a whole life of a case, and returns all answers without times and ids.
+life(Program) ->
+    Server = started(Program, []),
+    {201, #{<<"id">> := Id}} = Created = ask(Server, post, "/api/cases", #{title => <<"Roof">>}),
+    Path = "/api/cases/" ++ binary_to_list(Id),
+    Steps = [{get, Path, none}, {patch, Path, #{title => <<"Door">>, version => 1}},
+             {patch, Path, #{title => <<"Window">>, version => 1}},
+             {post, Path ++ "/documents?name=a.txt", <<"hello">>},
+                 {get, Path ++ "/documents/3", none},
+             {get, "/api/cases?search=door", none}, {get, "/cases/" ++ binary_to_list(Id), none},
+             {get, "/", none}, {delete, Path ++ "?version=3", none}, {get, Path, none},
+             {get, Path ++ "/events", none}, {get, "/api/picture?width=64&height=48", none},
+             {get, "/style.css", none}, {get, "/ready", none},
+             {post, "/api/cases", <<"{\"title\":">>}],
+    Answers = [Created | [ask(Server, Method, Address, Body) || {Method, Address, Body} <- Steps]],
+    Refused = ask(Server#{user := "ann:wrong"}, get, "/", none),
+    ok = stopped(Server),
+    [without_times(Answer) || Answer <- Answers ++ [Refused]].
+
+without_times(Term) when is_map(Term) ->
+    maps:map(fun(_, Value) -> without_times(Value) end,
+             maps:without([<<"id">>, <<"opened">>, <<"changed">>, <<"at">>], Term));
+without_times(Term) when is_list(Term) -> [without_times(Part) || Part <- Term];
+without_times({Status, Body}) when is_binary(Body) ->
+    {Status, re:replace(Body, "[0-9A-Z]{12}|20[0-9-]{8}[T ][0-9:.]{5,12}Z?", "",
+                        [global, {return, binary}])};
+without_times({Status, Body}) -> {Status, without_times(Body)};
+without_times(Term) -> Term.
+
+small(Config) ->
+    Size = filelib:file_size(proplists:get_value(shaken, Config)),
+    ?assertEqual({Size, true}, {Size, Size =< ?MOST_BYTES}).
+
+%% A wrong setting ends the program with one line.
+wrong_setting(Config) ->
+    Program = proplists:get_value(whole, Config),
+    [begin
+         {Code, Output} = running:run(Program, [],
+                                      #{env => [{"DOCKET_SECRET", "secret"}, Setting]}),
+         ?assertMatch({_, 1, {match, _}}, {Output, Code, re:run(Output, Words)})
+     end || {Setting, Words} <-
+                [{{"DOCKET_SECRET", ""}, "docket: nobody could log in: set DOCKET_SECRET"},
+                 {{"DOCKET_PORT", "http"},
+                  "docket: the setting port .* give a port from 0 to 65535"},
+                 {{"DOCKET_DIR", "/dev/null/x"},
+                  "docket: the server cannot start: the directory /dev/null/x"}]].
+
+%% A server that is killed has all cases again after its next start.
+kept(Config) ->
+    Program = proplists:get_value(shaken, Config),
+    Settings = [{"DOCKET_DIR", filename:join(proplists:get_value(dir, Config), "data")}],
+    First = started(Program, Settings),
+    Ids = [begin
+               {201, #{<<"id">> := Id}} = ask(First, post, "/api/cases", #{title => <<"x">>}),
+               Id
+           end || _ <- lists:seq(1, 50)],
+    ok = running:signal(maps:get(program, First), "KILL"),
+    {137, _} = running:ended(maps:get(program, First)),
+    Second = started(Program, Settings),
+    [?assertMatch({Id, {200, _}}, {Id, ask(Second, get, "/api/cases/" ++ binary_to_list(Id), none)})
+     || Id <- Ids],
+    ok = stopped(Second).
+
+%% Random and broken requests. After them the server answers, with the same number of processes.
+hostile_bytes(Config) ->
+    Server = started(proplists:get_value(shaken, Config), []),
+    rand:seed(exsss, {1, 2, 3}),
+    [begin
+         {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, maps:get(port, Server),
+                                        [binary, {active, false}]),
+         _ = gen_tcp:send(Socket, broken()),
+         _ = gen_tcp:shutdown(Socket, write),
+         _ = gen_tcp:recv(Socket, 0),
+         ok = gen_tcp:close(Socket)
+     end || _ <- lists:seq(1, 1000)],
+    ?assertMatch({200, #{<<"cases">> := _}}, ask(Server, get, "/api/cases", none)),
+    ok = stopped(Server).
+
+%% A right request with some of its bytes changed, doubled, or lost
+broken() ->
+    Body = <<"{\"title\":\"x\",\"parties\":[{\"name\":\"a\",\"role\":\"b\"}]}">>,
+    Request = iolist_to_binary(
+                [case rand:uniform(3) of
+                     1 -> "GET /api/cases?limit=5&search=x&state=open";
+                     2 -> "POST /api/cases";
+                     3 -> "PATCH /api/cases/1JQVWW4ZG000"
+                 end,
+                 " HTTP/1.1\r\nHost: a\r\nAuthorization: Basic ", base64:encode("ann:secret"),
+                 "\r\nContent-Length: ", integer_to_list(byte_size(Body)), "\r\n\r\n", Body]),
+    lists:foldl(fun(_, Bytes) ->
+                        At = rand:uniform(byte_size(Bytes)) - 1,
+                        <<Before:At/binary, Byte, After/binary>> = Bytes,
+                        case rand:uniform(3) of
+                            1 -> <<Before/binary, (rand:uniform(256) - 1), After/binary>>;
+                            2 -> <<Before/binary, Byte, Byte, After/binary>>;
+                            3 -> <<Before/binary, After/binary>>
+                        end
+                end, Request, lists:seq(1, rand:uniform(6))).
+
+%% A person uses the pages with the keyboard, on narrow and wide, light and dark screens.
+pages(Config) ->
+    Server = started(proplists:get_value(shaken, Config), []),
+    File = filename:join(proplists:get_value(dir, Config), "plan.bin"),
+    ok = file:write_file(File, rand:bytes(100_000)),
+    Program = filename:join([running:root(), "acceptance", "suites", "open_docket.mjs"]),
+    {Code, Output} = running:run(os:find_executable("node"),
+                                 [Program,
+                                  "http://127.0.0.1:" ++ integer_to_list(maps:get(port, Server)),
+                                      File],
+                                 #{env => keep}),
+    ?assertMatch({0, _}, {Code, Output}),
+    #{<<"faults">> := Faults, <<"seen">> := Seen} = jiffy:decode(Output, [return_maps]),
+    ?assertEqual([], Faults),
+    [?assertMatch({_, _, {match, _}}, {Task, Words, re:run(maps:get(Task, Seen), Words)})
+     || {Task, Words} <- [{<<"opened">>, "A leak in the roof"},
+                          {<<"note">>, "note.txt \\(18 bytes\\)"},
+                          {<<"file">>, "plan.bin \\(100000 bytes\\)"},
+                          {<<"conflict">>, "Someone changed the case"},
+                              {<<"closed">>, "Open the case again"},
+                          {<<"found">>, "Bob Miller, Carol <Smith> & Sons"}]],
+    ok = stopped(Server).
+
+%% The client
+
+started(Program, Settings) ->
+    Port = running:start(Program, [],
+                         #{env => [{"DOCKET_SECRET", "secret"}, {"DOCKET_PORT", "0"} | Settings]}),
+    <<"docket: http on port ", Number/binary>> = running:line(Port),
+    #{program => Port, port => binary_to_integer(Number), user => "ann:secret"}.
+
+stopped(#{program := Program}) ->
+    ok = running:signal(Program, "TERM"),
+    {0, _} = running:ended(Program),
+    ok.
+
+ask(#{port := Port, user := User}, Method, Path, Body) ->
+    Headers = [{"authorization", "Basic " ++ base64:encode_to_string(User)}],
+    Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ Path,
+    Request = case Body of
+                  none -> {Url, Headers};
+                  #{} -> {Url, Headers, "application/json", iolist_to_binary(jiffy:encode(Body))};
+                  _ -> {Url, Headers, "text/plain", Body}
+              end,
+    {ok, {{_, Status, _}, _, Answer}} =
+        httpc:request(Method, Request, [{autoredirect, false}], [{body_format, binary}]),
+    {Status, try jiffy:decode(Answer, [return_maps]) catch _:_ -> Answer end}.

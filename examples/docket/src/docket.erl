@@ -1,0 +1,76 @@
+%% @doc Starts and stops a case-management server, and does the work of its requests.
+%%
+%% A request is an operation (docket_cases:operation()). It waits for its turn (docket_gate), and
+%% then runs in the store (docket_store).
+-module(docket).
+-behaviour(application).
+
+-export([start/2, stop/1]).
+-export([run/1, picture/1, ready/0, port/0]).
+
+-export_type([refusal/0]).
+
+%% Why the server does not do the work now. The same request may succeed later.
+-type refusal() :: busy         % too many requests wait, or this one has waited too long
+                 | not_ready.   % the tables are not loaded
+
+%% @private
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
+start(_, _) ->
+    case docket_config:load() of
+        ok ->
+            ok = docket_counts:define(),
+            started(docket_sup:start_link());
+        {error, Reason} = Error ->
+            say(docket_config:format_error(Reason)),
+            Error
+    end.
+
+started({ok, Pid}) ->
+    io:format("docket: http on port ~b~n", [port()]),
+    {ok, Pid};
+started({error, Reason} = Error) ->
+    say(["the server cannot start: ", why(Reason)]),
+    Error.
+
+say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
+
+%% The reason inside of those of the supervisors
+why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
+why({store, Reason}) -> docket_store:format_error(Reason);
+why({listen, Reason}) ->
+    io_lib:format("port ~b cannot be opened (~ts); choose another one with DOCKET_PORT",
+                  [docket_config:get(port), inet:format_error(Reason)]);
+why(Reason) -> io_lib:format("~0tp", [Reason]).
+
+%% @private
+-spec stop(term()) -> ok.
+stop(_) -> docket_store:stop().
+
+%% @doc Runs one operation. The process that calls this does the work.
+-spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
+run(Operation) -> gated(docket_store_gate, fun() -> docket_store:run(Operation) end).
+
+%% @doc Computes a picture of the Mandelbrot set, as a PNG file.
+-spec picture(docket_picture:area()) -> {ok, iodata()} | {error, refusal()}.
+picture(Area) ->
+    gated(docket_picture_gate,
+          fun() ->
+              {ok, docket_png:gray(docket_picture:width(Area), docket_compute:rows(Area))} end).
+
+gated(Gate, Fun) ->
+    case docket_gate:enter(Gate) of
+        {ok, Place} ->
+            try Fun() after docket_gate:leave(Gate, Place) end;
+        {error, busy} = Error ->
+            ok = docket_counts:refused(Gate),
+            Error
+    end.
+
+%% @doc Tells whether this node can serve requests: its tables are loaded.
+-spec ready() -> boolean().
+ready() -> docket_store:ready().
+
+%% @doc Returns the port that the server listens on.
+-spec port() -> inet:port_number().
+port() -> docket_http:port().

@@ -1,0 +1,122 @@
+%% @doc Holds one case: who owns it, what it is about, who takes part, which documents belong to it.
+%%
+%% Each change gives the case its next version. A writer names the version that it has seen, so two
+%% people who edit at the same time cannot overwrite each other's work. All functions are pure.
+%% @hidden
+-module(docket_case).
+
+-export([new/3, change/3, attach/3, detach/3]).
+-export([table/0, key/1, version/1, document/2, numbers/1, shows/2, view/1]).
+
+-export_type(['case'/0, key/0, owner/0, fields/0, party/0, document/0, document_number/0,
+              version/0, filter/0]).
+
+-type owner() :: binary().
+-type key() :: {owner(), docket_id:id()}.
+-type version() :: pos_integer().
+-type party() :: {Name :: binary(), Role :: binary()}.
+%% The number of a document within its case: the version that the case got with it.
+-type document_number() :: version().
+-type document() :: {document_number(), Name :: binary(), Type :: binary(),
+                     Bytes :: non_neg_integer()}.
+%% All fields for a new case, some for a change.
+-type fields() :: #{title => binary(), parties => [party()], state => open | closed}.
+%% A case must meet all parts. `text': the title or the name of a party contains it; upper case and
+%% lower case are the same.
+-type filter() :: #{state => open | closed, text => binary()}.
+
+-record(docket_case, {key :: key(),
+                      version :: version(),
+                      state = open :: open | closed,
+                      opened :: Milliseconds :: integer(),
+                      changed :: Milliseconds :: integer(),
+                      title :: binary(),
+                      parties :: [party()],
+                      documents = [] :: [document()]}).     % latest first
+-opaque 'case'() :: #docket_case{}.
+
+-define(DOCUMENTS, 100).                % documents of a case
+
+%% @doc Opens a case. Now is in milliseconds since 1970.
+-spec new(key(), fields(), Now :: integer()) -> 'case'().
+new(Key, #{title := Title, parties := Parties}, Now) ->
+    #docket_case{key = Key, version = 1, opened = Now, changed = Now, title = Title,
+                 parties = Parties}.
+
+%% @doc Changes fields. A closed case only takes a change that opens it.
+-spec change('case'(), fields(), Now :: integer()) -> {ok, 'case'()} | {error, closed}.
+change(#docket_case{state = closed}, Fields, _) when not is_map_key(state, Fields);
+                                                     map_get(state, Fields) =:= closed ->
+    {error, closed};
+change(#docket_case{title = Title, parties = Parties, state = State} = Case, Fields, Now) ->
+    {ok, next(Case#docket_case{title = maps:get(title, Fields, Title),
+                               parties = maps:get(parties, Fields, Parties),
+                               state = maps:get(state, Fields, State)}, Now)}.
+
+next(#docket_case{version = Version} = Case, Now) ->
+    Case#docket_case{version = Version + 1, changed = Now}.
+
+%% @doc Adds a document. Its number is the new version of the case.
+-spec attach('case'(), {Name :: binary(), Type :: binary(), Bytes :: non_neg_integer()},
+             Now :: integer()) -> {ok, 'case'()} | {error, closed | too_many_documents}.
+attach(#docket_case{state = closed}, _, _) -> {error, closed};
+attach(#docket_case{documents = Documents}, _, _) when length(Documents) >= ?DOCUMENTS ->
+    {error, too_many_documents};
+attach(#docket_case{documents = Documents} = Case, {Name, Type, Bytes}, Now) ->
+    #docket_case{version = Version} = Next = next(Case, Now),
+    {ok, Next#docket_case{documents = [{Version, Name, Type, Bytes} | Documents]}}.
+
+%% @doc Removes a document.
+-spec detach('case'(), document_number(), Now :: integer()) ->
+          {ok, 'case'()} | {error, closed | not_found}.
+detach(#docket_case{state = closed}, _, _) -> {error, closed};
+detach(#docket_case{documents = Documents} = Case, Number, Now) ->
+    case lists:keytake(Number, 1, Documents) of
+        {value, _, Others} -> {ok, next(Case#docket_case{documents = Others}, Now)};
+        false -> {error, not_found}
+    end.
+
+%% @doc Describes the table of cases for a store: its name and the fields of a row, the key first.
+-spec table() -> {atom(), [atom()]}.
+table() -> {docket_case, record_info(fields, docket_case)}.
+
+%% @doc Returns the key of a case.
+-spec key('case'()) -> key().
+key(#docket_case{key = Key}) -> Key.
+
+%% @doc Returns the version of a case.
+-spec version('case'()) -> version().
+version(#docket_case{version = Version}) -> Version.
+
+%% @doc Finds a document by its number.
+-spec document('case'(), document_number()) -> {ok, document()} | {error, not_found}.
+document(#docket_case{documents = Documents}, Number) ->
+    case lists:keyfind(Number, 1, Documents) of
+        false -> {error, not_found};
+        Document -> {ok, Document}
+    end.
+
+%% @doc Lists the numbers of all documents.
+-spec numbers('case'()) -> [document_number()].
+numbers(#docket_case{documents = Documents}) -> [Number || {Number, _, _, _} <- Documents].
+
+%% @doc Tells whether a filter lets a case through.
+-spec shows('case'(), filter()) -> boolean().
+shows(#docket_case{state = State}, #{state := Wanted}) when State =/= Wanted -> false;
+shows(#docket_case{title = Title, parties = Parties}, #{text := Text}) ->
+    Wanted = string:casefold(Text),
+    lists:any(fun(Where) -> binary:match(string:casefold(Where), Wanted) =/= nomatch end,
+              [Title | [Name || {Name, _} <- Parties]]);
+shows(_, _) -> true.
+
+%% @doc Gives a case as a map for JSON.
+-spec view('case'()) -> map().
+view(#docket_case{key = {Owner, Id}} = Case) ->
+    #docket_case{version = Version, state = State, opened = Opened, changed = Changed,
+                 title = Title,
+                 parties = Parties, documents = Documents} = Case,
+    #{id => docket_id:to_text(Id), owner => Owner, version => Version, state => State,
+      opened => docket_time:text(Opened), changed => docket_time:text(Changed), title => Title,
+      parties => [#{name => Name, role => Role} || {Name, Role} <- Parties],
+      documents => [#{number => Number, name => Name, type => Type, bytes => Bytes}
+                    || {Number, Name, Type, Bytes} <- Documents]}.

@@ -1,0 +1,33 @@
+%% @doc Holds one entry of a case's audit trail: who did what, and when. Nothing changes or removes
+%% it.
+%% @hidden
+-module(docket_event).
+
+-export([new/3, table/0, view/1]).
+
+-export_type([event/0, key/0, what/0]).
+
+%% The trail of a case has an event for each of its versions; the removal is the last one.
+-type key() :: {docket_case:owner(), docket_id:id(), docket_case:version()}.
+-type what() :: created | removed | {changed, [title | parties | state]}
+              | {attached | detached, docket_case:document_number()}.
+
+-record(docket_event, {key :: key(), at :: Milliseconds :: integer(), what :: what()}).
+-opaque event() :: #docket_event{}.
+
+%% @doc Makes an event. Now is in milliseconds since 1970.
+-spec new(key(), what(), Now :: integer()) -> event().
+new(Key, What, Now) -> #docket_event{key = Key, at = Now, what = What}.
+
+%% @doc Describes the table of events for a store: its name and the fields of a row, the key first.
+-spec table() -> {atom(), [atom()]}.
+table() -> {docket_event, record_info(fields, docket_event)}.
+
+%% @doc Gives an event as a map for JSON.
+-spec view(event()) -> map().
+view(#docket_event{key = {_, _, Version}, at = At, what = What}) ->
+    maps:merge(#{version => Version, at => docket_time:text(At)}, what(What)).
+
+what({changed, Fields}) -> #{what => changed, fields => Fields};
+what({What, Number}) -> #{what => What, document => Number};
+what(What) -> #{what => What}.

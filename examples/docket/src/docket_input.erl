@@ -1,0 +1,307 @@
+%% @doc Checks what comes from outside: JSON bodies, queries, names. All functions are pure.
+%%
+%% An error is a sentence that names the field and says which values it takes.
+%% @hidden
+-module(docket_input).
+
+-export([new/1, change/2, version/2, list/1, events/1, document/2, area/1, number/1, user/1, form/1,
+         parties/1]).
+
+-type error() :: {error, Why :: iodata()}.
+-type query() :: [{binary(), binary()}].
+
+-define(BODY, 65536).                   % bytes of a JSON body
+-define(DIGITS, 15).                    % of a whole number: all are exact in JavaScript
+
+%% @doc Reads the JSON of a new case: `title' and, if there are any, `parties'.
+-spec new(binary()) -> {ok, docket_case:fields()} | error().
+new(Body) ->
+    all([fun(_) -> object(Body) end,
+         fun(Object) -> known(Object, [<<"title">>, <<"parties">>]) end,
+         fun(Object) -> required(Object, [<<"title">>]) end,
+         fun(Object) -> fields(Object) end,
+         fun(Fields) -> {ok, maps:merge(#{parties => []}, Fields)} end]).
+
+%% @doc Reads the JSON of a change: some of `title', `parties' and `state', and the `version' that
+%% the change is for, which the header If-Match may also give.
+-spec change(binary(), none | string()) ->
+          {ok, {docket_case:version(), docket_case:fields()}} | error().
+change(Body, IfMatch) ->
+    all([fun(_) -> object(Body) end,
+         fun(Object) ->
+                 known(Object, [<<"title">>, <<"parties">>, <<"state">>, <<"version">>])
+         end,
+         fun(Object) -> version_of(Object, IfMatch) end]).
+
+version_of(Object, IfMatch) ->
+    Given = case maps:take(<<"version">>, Object) of
+                {Version, Rest} when is_integer(Version) -> {integer_to_binary(Version), Rest};
+                {_, Rest} -> {<<"a term">>, Rest};
+                error -> {none, Object}
+            end,
+    {Number, Fields} = Given,
+    case {version([{<<"version">>, Number} || Number =/= none], IfMatch), map_size(Fields)} of
+        {{error, _} = Error, _} -> Error;
+        {{ok, _}, 0} -> {error, "give title, parties or state"};
+        {{ok, Version1}, _} ->
+            case fields(Fields) of
+                {ok, Checked} -> {ok, {Version1, Checked}};
+                {error, _} = Error -> Error
+            end
+    end.
+
+%% @doc Reads the version that a change is for, from a query or from the header If-Match.
+-spec version(query(), none | string()) -> {ok, docket_case:version()} | error().
+version([], none) ->
+    {error,
+     "give the version of the case that you have seen, as version or in the header If-Match"};
+version([], Header) ->
+    case number(list_to_binary(string:trim(Header, both, "\""))) of
+        {ok, _} = Ok -> Ok;
+        {error, _} -> {error, "If-Match takes the ETag of a case, for example \"3\""}
+    end;
+version([{<<"version">>, Text}], none) -> version([{<<"version">>, Text}], [], Text);
+version([{<<"version">>, _}], _) -> {error, "give version or the header If-Match, not both"};
+version(Query, _) -> unknown([Name || {Name, _} <- Query], [<<"version">>]).
+
+version(_, [], Text) ->
+    case number(Text) of
+        {ok, _} = Ok -> Ok;
+        {error, Why} -> {error, ["version is ", Why]}
+    end.
+
+%% @doc Reads the query of a list: `limit' (1 to 100, default 20), `before' (an id), `state' and
+%% `search'.
+-spec list(query()) -> {ok, #{before := docket_id:id() | last, most := pos_integer(),
+                              filter := docket_case:filter()}} | error().
+list(Query) ->
+    all([fun(_) -> known_names(Query, [<<"limit">>, <<"before">>, <<"state">>, <<"search">>]) end,
+         fun(_) -> each(fun listed/2, maps:to_list(maps:from_list(Query)),
+                        #{before => last, most => 20, filter => #{}})
+         end]).
+
+listed({<<"limit">>, Text}, List) -> most(Text, List);
+listed({<<"before">>, Text}, List) ->
+    case docket_id:from_text(Text) of
+        {ok, Id} -> {ok, List#{before := Id}};
+        error -> {error, "before takes the id of a case"}
+    end;
+listed({<<"state">>, <<>>}, List) -> {ok, List};
+listed({<<"state">>, Text}, #{filter := Filter} = List) ->
+    case state(Text) of
+        {ok, State} -> {ok, List#{filter := Filter#{state => State}}};
+        {error, _} = Error -> Error
+    end;
+listed({<<"search">>, Text}, #{filter := Filter} = List) ->
+    case string:trim(Text) of
+        <<>> -> {ok, List};
+        Trimmed -> {ok, List#{filter := Filter#{text => Trimmed}}}
+    end.
+
+most(Text, List) ->
+    case number(Text) of
+        {ok, Most} when Most =< 100 -> {ok, List#{most := Most}};
+        _ -> {error, "limit takes a whole number from 1 to 100"}
+    end.
+
+%% @doc Reads the query of an audit trail: `limit' (1 to 100, default 100) and `after' (a version).
+-spec events(query()) -> {ok, #{'after' := non_neg_integer(), most := pos_integer()}} | error().
+events(Query) ->
+    all([fun(_) -> known_names(Query, [<<"limit">>, <<"after">>]) end,
+         fun(_) -> each(fun event/2, Query, #{'after' => 0, most => 100}) end]).
+
+event({<<"limit">>, Text}, List) -> most(Text, List);
+event({<<"after">>, Text}, List) ->
+    case number(Text) of
+        {ok, Version} -> {ok, List#{'after' := Version}};
+        {error, Why} -> {error, ["after is ", Why]}
+    end.
+
+%% @doc Reads the name and the type of a document.
+-spec document(query(), ContentType :: string()) -> {ok, {binary(), binary()}} | error().
+document([{<<"name">>, Name}], Type) ->
+    case {line(<<"name">>, Name, 100),
+          re:run(Type, "^[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}(;[ -~]{0,60})?$",
+                                              [caseless, dollar_endonly])} of
+        {{ok, Line}, {match, _}} -> {ok, {Line, list_to_binary(Type)}};
+        {{ok, Line}, nomatch} when Type =:= "" -> {ok, {Line, <<"application/octet-stream">>}};
+        {{ok, _}, nomatch} -> {error, "Content-Type takes a type such as text/plain"};
+        {{error, _} = Error, _} -> Error
+    end;
+document([], _) -> {error, "give the document's name in the query: ?name=letter.txt"};
+document(Query, _) -> unknown([Name || {Name, _} <- Query], [<<"name">>]).
+
+%% @doc Reads the query of a picture. docket_picture:area() has the defaults and limits.
+-spec area(query()) -> {ok, docket_picture:area()} | error().
+area(Query) ->
+    all([fun(_) -> known_names(Query, docket_picture:names()) end,
+         fun(_) -> each(fun({Name, Text}, Values) ->
+                                case decimal(Text) of
+                                    {ok, Number} -> {ok, Values#{Name => Number}};
+                                    error -> {error, [Name, " takes a number"]}
+                                end
+                        end, Query, #{})
+         end,
+         fun docket_picture:area/1]).
+
+decimal(Text) when byte_size(Text) > 25 -> error;
+decimal(Text) ->
+    try {ok, binary_to_integer(Text)}
+    catch error:badarg ->
+            try {ok, binary_to_float(Text)}
+            catch error:badarg -> error
+            end
+    end.
+
+%% @doc Reads a whole number above 0.
+-spec number(binary()) -> {ok, pos_integer()} | error().
+number(Text) when byte_size(Text) =< ?DIGITS ->
+    try binary_to_integer(Text) of
+        Number when Number > 0 -> {ok, Number};
+        _ -> {error, "a whole number above 0"}
+    catch error:badarg -> {error, "a whole number above 0"}
+    end;
+number(_) -> {error, "a whole number above 0"}.
+
+%% @doc Checks the name of a user.
+-spec user(binary()) -> {ok, docket_case:owner()} | error().
+user(Name) -> line(<<"the user's name">>, Name, 64).
+
+%% @doc Reads the body of a form: names and values, each name once.
+-spec form(binary()) -> {ok, #{binary() => binary()}} | error().
+form(Body) when byte_size(Body) > ?BODY -> too_large();
+form(Body) ->
+    case uri_string:dissect_query(Body) of
+        Pairs when is_list(Pairs) ->
+            Form = maps:from_list([{Name, Value} || {Name, Value} <- Pairs, is_binary(Value)]),
+            case map_size(Form) =:= length(Pairs) of
+                true -> {ok, Form};
+                false -> {error, "the form has a name twice, or a name without a value"}
+            end;
+        {error, _, _} -> {error, "the body is not a form in UTF-8"}
+    end.
+
+%% @doc Reads parties from lines `NAME, ROLE', as the page's form has them. The result may come
+%% before fields that new/1 and change/2 check.
+-spec parties(binary()) -> [map()].
+parties(Text) ->
+    [case binary:split(Line, <<",">>) of
+         [Name, Role] -> #{<<"name">> => string:trim(Name), <<"role">> => string:trim(Role)};
+         [Name] -> #{<<"name">> => string:trim(Name), <<"role">> => <<"party">>}
+     end || Line <- binary:split(Text, [<<"\r\n">>, <<"\n">>], [global]),
+         string:trim(Line) =/= <<>>].
+
+fields(Object) -> each(fun field/2, maps:to_list(Object), #{}).
+
+field({<<"title">>, Title}, Fields) ->
+    case line(<<"title">>, Title, 200) of
+        {ok, Line} -> {ok, Fields#{title => Line}};
+        {error, _} = Error -> Error
+    end;
+field({<<"state">>, State}, Fields) ->
+    case state(State) of
+        {ok, Checked} -> {ok, Fields#{state => Checked}};
+        {error, _} = Error -> Error
+    end;
+field({<<"parties">>, Parties}, Fields) when is_list(Parties), length(Parties) =< 20 ->
+    case each(fun party/2, Parties, []) of
+        {ok, Checked} -> {ok, Fields#{parties => lists:reverse(Checked)}};
+        {error, _} = Error -> Error
+    end;
+field({<<"parties">>, _}, _) -> {error, "parties takes a list of at most 20 objects"}.
+
+party(#{<<"name">> := Name, <<"role">> := Role} = Party, Parties) when map_size(Party) =:= 2 ->
+    case {line(<<"the name of a party">>, Name, 100), line(<<"the role of a party">>, Role, 50)} of
+        {{ok, Name1}, {ok, Role1}} -> {ok, [{Name1, Role1} | Parties]};
+        {{error, _} = Error, _} -> Error;
+        {_, {error, _} = Error} -> Error
+    end;
+party(_, _) -> {error, "a party is an object with name and role, and nothing else"}.
+
+state(<<"open">>) -> {ok, open};
+state(<<"closed">>) -> {ok, closed};
+state(_) -> {error, "state takes open or closed"}.
+
+%% A text of one line. Outer blanks do not count. Control characters could change the look of a page
+%% or of a terminal.
+line(What, Text, Most) when is_binary(Text) ->
+    case unicode:characters_to_list(Text) of
+        Chars when is_list(Chars) ->
+            Trimmed = string:trim(Chars),
+            case Trimmed =/= [] andalso length(Trimmed) =< Most
+                andalso not lists:any(fun is_control/1, Trimmed) of
+                true -> {ok, unicode:characters_to_binary(Trimmed)};
+                false -> bad_line(What, Most)
+            end;
+        _ -> bad_line(What, Most)
+    end;
+line(What, _, Most) -> bad_line(What, Most).
+
+bad_line(What, Most) ->
+    {error, [What, " takes a text of 1 to ", integer_to_list(Most),
+             " characters, none of them a control character"]}.
+
+%% Controls, and the marks that turn the direction of a text
+is_control(Char) when Char < 32; Char >= 127, Char < 160 -> true;
+is_control(Char) when Char >= 16#202A, Char =< 16#202E; Char >= 16#2066, Char =< 16#2069 -> true;
+is_control(Char) -> Char =:= 16#2028 orelse Char =:= 16#2029.
+
+object(Body) when byte_size(Body) > ?BODY -> too_large();
+object(Body) ->
+    try json:decode(Body, [], decoders()) of
+        {Object, _, Rest} when is_map(Object) ->
+            case string:trim(Rest) of
+                <<>> -> {ok, Object};
+                _ -> bad_json()
+            end;
+        _ -> {error, "the body must be a JSON object"}
+    catch
+        throw:twice -> {error, "an object of the body has a name twice"};
+        error:_ -> bad_json()
+    end.
+
+bad_json() -> {error, "the body is not JSON in UTF-8"}.
+
+too_large() -> {error, ["the body is larger than ", integer_to_list(?BODY), " bytes"]}.
+
+%% Of two equal names, programs take either. The time to read a number grows with the square of its
+%% digits. So neither is accepted.
+decoders() ->
+    #{object_start => fun(_) -> #{} end,
+      object_push => fun(Name, _, Object) when is_map_key(Name, Object) -> throw(twice);
+                        (Name, Value, Object) -> Object#{Name => Value}
+                     end,
+      object_finish => fun(Object, Outer) -> {Object, Outer} end,
+      integer => fun(Text) when byte_size(Text) =< ?DIGITS -> binary_to_integer(Text) end,
+      float => fun(Text) when byte_size(Text) =< 2 * ?DIGITS -> binary_to_float(Text) end}.
+
+known(Object, Names) ->
+    case maps:keys(maps:without(Names, Object)) of
+        [] -> {ok, Object};
+        Unknown -> unknown(Unknown, Names)
+    end.
+
+known_names(Query, Names) ->
+    case [Name || {Name, _} <- Query, not lists:member(Name, Names)] of
+        [] -> {ok, Query};
+        Unknown -> unknown(Unknown, Names)
+    end.
+
+unknown([Name | _], Names) ->
+    {error, ["unknown name \"", Name, "\": give ", lists:join(", ", Names)]}.
+
+required(Object, Names) ->
+    case [Name || Name <- Names, not is_map_key(Name, Object)] of
+        [] -> {ok, Object};
+        [Name | _] -> {error, ["give ", Name]}
+    end.
+
+%% Calls functions one after the other, each with the result of the one before.
+all(Funs) -> each(fun(Fun, Value) -> Fun(Value) end, Funs, none).
+
+each(_, [], Result) -> {ok, Result};
+each(Fun, [One | More], Result) ->
+    case Fun(One, Result) of
+        {ok, Next} -> each(Fun, More, Next);
+        {error, _} = Error -> Error
+    end.

@@ -1,0 +1,75 @@
+%% @doc Keeps the rows of all tables, behind one of several stores.
+%%
+%% A store is a module with the callbacks below. It runs an operation (docket_cases:work/2) as one
+%% atomic step, as far as its mode promises that.
+%% @hidden
+-module(docket_store).
+-behaviour(gen_server).
+
+-export([start_link/0, stop/0, run/1, ready/0, new_id/1, format_error/1]).
+-export([init/1, handle_call/3, handle_cast/2]).
+
+-export_type([rows/0, table/0, row/0, refusal/0]).
+
+-type rows() :: module().
+-type table() :: atom().
+-type row() :: tuple().
+-type refusal() :: not_ready    % the tables are not loaded
+                 | minority     % too few nodes are connected
+                 | disk.        % the change is made, but may be lost if the node ends
+
+-callback start() -> {ok, Node :: 0..63} | {error, term()}.
+-callback stop() -> ok.
+-callback ready() -> boolean().
+-callback run(write | read | scan, fun(() -> Result)) -> Result | {error, refusal()}.
+-callback format_error(term()) -> unicode:chardata().
+%% The rows: only an operation that runs may call these.
+-callback read(table(), Key :: term(), Lock :: read | write) -> [row()].
+-callback write(table(), row()) -> ok.
+-callback delete(table(), Key :: term()) -> ok.
+-callback before(table(), Key :: term()) -> term() | '$end_of_table'.
+
+-define(STORE, docket_store_mnesia).
+
+%% @doc Starts the store, and makes the source of ids.
+-spec start_link() -> gen_server:start_ret().
+start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% @doc Stops the store.
+-spec stop() -> ok.
+stop() -> ?STORE:stop().
+
+%% @doc Runs an operation.
+-spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
+run(Operation) ->
+    ?STORE:run(docket_cases:kind(Operation), fun() -> docket_cases:work(?STORE, Operation) end).
+
+%% @doc Tells whether the tables are loaded.
+-spec ready() -> boolean().
+ready() -> ?STORE:ready().
+
+%% @doc Makes the id of a new case. Now is the time in milliseconds since 1970.
+-spec new_id(Now :: integer()) -> docket_id:id().
+new_id(Now) -> docket_id:new(persistent_term:get(?MODULE), Now).
+
+%% @doc Formats the reason why the store did not start.
+-spec format_error(term()) -> unicode:chardata().
+format_error(Reason) -> ?STORE:format_error(Reason).
+
+%% @private
+-spec init([]) -> {ok, []} | {stop, {store, term()}}.
+init([]) ->
+    case ?STORE:start() of
+        {ok, Node} ->
+            ok = persistent_term:put(?MODULE, docket_id:source(Node)),
+            {ok, []};
+        {error, Reason} -> {stop, {store, Reason}}
+    end.
+
+%% @private
+-spec handle_call(term(), gen_server:from(), []) -> {noreply, []}.
+handle_call(_, _, State) -> {noreply, State}.
+
+%% @private
+-spec handle_cast(term(), []) -> {noreply, []}.
+handle_cast(_, State) -> {noreply, State}.

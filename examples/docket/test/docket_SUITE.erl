@@ -1,0 +1,402 @@
+%% Tests the running server over HTTP: the API, the pages, bad clients, overload, and its data
+%% directory.
+-module(docket_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
+         too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
+             forms/1,
+         other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
+             bad_settings/1,
+         port_in_use/1, failure/1, not_ready/1]).
+
+all() ->
+    case code:ensure_loaded(json) of
+        {module, json} ->
+            [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
+             slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
+             refused_forms, picture, metrics, kept, bad_directory, bad_settings, port_in_use,
+                 failure,
+             not_ready];
+        {error, _} ->
+            io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
+            []
+    end.
+
+init_per_testcase(Case, Config) ->
+    _ = application:load(docket),
+    [application:set_env(docket, Key, Value)
+     || {Key, Value} <- [{secret, "secret"}, {port, 0}] ++ settings(Case, Config)],
+    {ok, Started} = application:ensure_all_started(docket),
+    [{started, Started} | Config].
+
+settings(slow_client, _) -> [{body_timeout, 1}];
+settings(too_many_clients, _) -> [{clients, 1}];
+settings(overload, _) -> [{running, 1}, {waiting, 1}, {patience, 3_600_000}];
+settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
+settings(too_large, _) -> [{document, 1000}];
+settings(kept, Config) -> [{dir, data(Config)}];
+settings(_, _) -> [].
+
+data(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "docket_data"),
+    _ = file:del_dir_r(Dir),
+    Dir.
+
+end_per_testcase(_, Config) ->
+    [application:stop(A) || A <- lists:reverse(proplists:get_value(started, Config))],
+    application:unload(docket),
+    application:unload(mnesia).
+
+life(_) ->
+    {201, Headers, #{<<"id">> := Id, <<"version">> := 1, <<"state">> := <<"open">>,
+                     <<"documents">> := []}} =
+        ask(post, "/api/cases",
+            #{title => <<"Roof">>, parties => [#{name => <<"Bob">>, role => <<"x">>}]}),
+    ?assertEqual("/api/cases/" ++ binary_to_list(Id), proplists:get_value("location", Headers)),
+    Path = path(Id),
+    {200, _, #{<<"title">> := <<"Roof">>, <<"owner">> := <<"ann">>}} = ask(get, Path),
+    {200, _, #{<<"version">> := 2}} = ask(patch, Path, #{title => <<"Door">>, version => 1}),
+    {200, _, #{<<"cases">> := [#{<<"title">> := <<"Door">>}], <<"next">> := null}} =
+        ask(get, "/api/cases?search=door"),
+    {200, _, #{<<"cases">> := []}} = ask(get, "/api/cases?state=closed"),
+    {204, _, <<>>} = ask(delete, Path ++ "?version=2"),
+    {404, _, #{<<"error">> := <<"not_found">>}} = ask(get, Path),
+    {200, _, #{<<"events">> := Events}} = ask(get, Path ++ "/events"),
+    ?assertEqual([<<"created">>, <<"changed">>, <<"removed">>],
+                 [What || #{<<"what">> := What} <- Events]).
+
+%% The second of two editors hears that the case has changed, and gets it.
+two_editors(_) ->
+    Id = new_case(<<"one">>),
+    {200, _, _} = ask(patch, path(Id), #{title => <<"two">>, version => 1}),
+    {409, _,
+     #{<<"error">> := <<"conflict">>,
+       <<"case">> := #{<<"title">> := <<"two">>, <<"version">> := 2}}} =
+        ask(patch, path(Id), #{title => <<"three">>, version => 1}),
+    {409, _, _} = ask(delete, path(Id) ++ "?version=1"),
+    {200, _, #{<<"title">> := <<"two">>}} = ask(get, path(Id)).
+
+closed(_) ->
+    Id = new_case(<<"one">>),
+    {200, _, _} = ask(patch, path(Id), #{state => closed, version => 1}),
+    {409, _, #{<<"error">> := <<"closed">>}} = ask(patch, path(Id),
+                                                   #{title => <<"x">>, version => 2}),
+    {409, _, #{<<"error">> := <<"closed">>}} = send(post, path(Id) ++ "/documents?name=a", <<"x">>),
+    {200, _, _} = ask(patch, path(Id), #{state => open, title => <<"x">>, version => 2}).
+
+documents(_) ->
+    Id = new_case(<<"one">>),
+    Bytes = rand:bytes(100_000),
+    {201, _,
+     #{<<"documents">> := [#{<<"number">> := 2, <<"name">> := <<"a b.bin">>,
+                             <<"bytes">> := 100_000}]}} =
+        send(post, path(Id) ++ "/documents?name=a%20b.bin", Bytes),
+    {200, Headers, Bytes} = ask(get, path(Id) ++ "/documents/2"),
+    ?assertEqual("attachment; filename*=UTF-8''a%20b.bin",
+                 proplists:get_value("content-disposition", Headers)),
+    ?assertEqual("sandbox", proplists:get_value("content-security-policy", Headers)),
+    {200, _, #{<<"documents">> := []}} = ask(delete, path(Id) ++ "/documents/2"),
+    [{404, _, _} = ask(get, path(Id) ++ "/documents/" ++ Number)
+     || Number <- ["2", "1", "0", "x", "-1"]].
+
+%% Nobody finds the case of another user: not by its id, not in a list, not by its documents.
+other_users(_) ->
+    Id = new_case(<<"one">>),
+    {201, _, _} = send(post, path(Id) ++ "/documents?name=a", <<"x">>),
+    [{404, _, _} = ask(get, path(Id) ++ Rest, none, "bob")
+     || Rest <- ["", "/events", "/documents/2"]],
+    {404, _, _} = ask(patch, path(Id), #{title => <<"x">>, version => 2}, "bob"),
+    {404, _, _} = ask(delete, path(Id) ++ "?version=2", none, "bob"),
+    {404, _, _} = ask(delete, path(Id) ++ "/documents/2", none, "bob"),
+    {200, _, #{<<"cases">> := []}} = ask(get, "/api/cases", none, "bob"),
+    {200, _, #{<<"version">> := 2}} = ask(get, path(Id)).
+
+passwords(_) ->
+    [?assertMatch({Header, {401, _}},
+                  {Header, status(get, "/api/cases", [{"authorization", Header}])})
+     || Header <- ["", "Basic", "Basic !", "Basic " ++ code("ann:wrong!"),
+                   "Basic " ++ code("ann:secre"),
+                   "Basic " ++ code("ann"), "Basic " ++ code(":secret"),
+                       "Bearer " ++ code("ann:secret"),
+                   "Basic " ++ code([255, ":secret"]), "Basic " ++ code("a\nb:secret")]],
+    {401, Headers} = status(get, "/", []),
+    ?assertMatch("Basic realm=" ++ _, proplists:get_value("www-authenticate", Headers)),
+    {200, _} = status(get, "/api/cases", [{"authorization", "bASIC " ++ code("ann:secret")}]),
+    [{200, _} = status(get, Path, []) || Path <- ["/live", "/ready", "/metrics"]].
+
+%% Bad addresses, and methods that an address does not take
+addresses(_) ->
+    [?assertMatch({_, {Status, _, _}}, {Path, ask(get, Path)})
+     || {Status,
+         Paths} <- [{404, ["/api", "/api/x", "/x", "/api/cases/x", "/api/cases/000000000000",
+                                   "/api/cases/..%2f..%2fetc", "/cases/%00"]},
+                            {400, ["/api/%ff", "/api/cases?limit=%ff", "/api/cases?a=1&a=2",
+                                   "/api/cases?limit=0", "/api/cases?x=1"]}],
+        Path <- Paths],
+    {405, Headers, _} = ask(put, "/api/cases", #{}),
+    ?assertEqual("GET, POST", proplists:get_value("allow", Headers)).
+
+too_large(_) ->
+    Id = new_case(<<"one">>),
+    {201, _, _} = send(post, path(Id) ++ "/documents?name=a", rand:bytes(1000)),
+    {413, _, _} = send(post, path(Id) ++ "/documents?name=a", rand:bytes(1001)),
+    {414, _} = status(get, "/" ++ lists:duplicate(3000, $a), []),
+    {413, _} = status(get, "/", [{"x", lists:duplicate(20000, $a)}]),
+    {200, _, #{<<"version">> := 2}} = ask(get, path(Id)).
+
+%% A client that sends a part of a request loses its connection.
+slow_client(_) ->
+    [begin
+         Socket = connect(),
+         ok = gen_tcp:send(Socket, Part),
+         {ok, Answer} = gen_tcp:recv(Socket, 0),
+         ?assertMatch({_, _, {match, _}}, {Part, Answer, re:run(Answer, "^HTTP/1.[01] 408 ")})
+     end || Part <- ["GET / HTTP/1.1\r\nHost: a\r\n",
+                     "POST /api/cases HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"]].
+
+%% The server answers 503 to a client for which it has no place.
+too_many_clients(_) ->
+    First = connect(),
+    ok = gen_tcp:send(First, "GET /live HTTP/1.1\r\nHost: a\r\n\r\n"),
+    {ok, <<"HTTP/1.1 200 ", _/binary>>} = gen_tcp:recv(First, 0),
+    Second = connect(),
+    ok = gen_tcp:send(Second, "GET /live HTTP/1.1\r\nHost: a\r\n\r\n"),
+    {ok, Answer} = gen_tcp:recv(Second, 0),
+    ?assertMatch({match, _}, re:run(Answer, "^HTTP/1.[01] 503 ")),
+    ok = gen_tcp:close(First).
+
+%% When the gate and its queue are full, a request is refused, and says when to come again.
+overload(_) ->
+    {ok, Place} = docket_gate:enter(docket_store_gate),
+    Waiting = asker("/api/cases"),
+    {1, 1} = waiting(1),
+    {503, Headers, #{<<"error">> := <<"busy">>}} = ask(get, "/api/cases"),
+    ?assertEqual("1", proplists:get_value("retry-after", Headers)),
+    {503, _, Page} = ask(get, "/"),
+    {match, _} = re:run(Page, "too much to do"),
+    %% These need no turn.
+    [{200, _} = status(get, Path, []) || Path <- ["/live", "/ready"]],
+    ok = docket_gate:leave(docket_store_gate, Place),
+    receive {Waiting, Answer} -> ?assertMatch({200, _, _}, Answer) end.
+
+%% A request waits no longer than the patience.
+overtaken(_) ->
+    {ok, _} = docket_gate:enter(docket_store_gate),
+    {503, _, #{<<"error">> := <<"busy">>}} = ask(get, "/api/cases").
+
+%% Bytes that are no request. The server goes on.
+raw(_) ->
+    [begin
+         Socket = connect(),
+         ok = gen_tcp:send(Socket, Bytes),
+         ok = gen_tcp:shutdown(Socket, write),
+         _ = gen_tcp:recv(Socket, 0),
+         ok = gen_tcp:close(Socket)
+     end || Bytes <- ["\r\n\r\n", <<0, 255, 22, 3, 1>>, "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+                      "GET http://[ HTTP/1.1\r\n\r\n",
+                          "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                      "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                      "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+                      "GET / HTTP/1.1\r\nAuthorization: Basic\r\n\tx\r\n\r\n", rand:bytes(5000)]],
+    {200, _} = status(get, "/live", []).
+
+pages(_) ->
+    Title = <<"<script>alert(\"1\")</script> & '">>,
+    Id = new_case(Title),
+    {200, Headers, List} = ask(get, "/"),
+    ?assertEqual("default-src 'self'; frame-ancestors 'none'",
+                 proplists:get_value("content-security-policy", Headers)),
+    {200, _, Page} = ask(get, "/cases/" ++ binary_to_list(Id)),
+    [begin
+         ?assertEqual(nomatch, binary:match(Html, <<"<script>">>)),
+         {_, _} = binary:match(Html, <<"&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; "
+                                       "&amp; &#39;">>)
+     end || Html <- [List, Page]],
+    [{200, _, _} = ask(get, Path)
+     || Path <- ["/new", "/picture", "/style.css", "/script.js", "/?search=x"]],
+    {404, _, _} = ask(get, "/cases/000000000000"),
+    {400, _, _} = ask(get, "/?limit=0").
+
+forms(_) ->
+    {303, Headers, _} = form("/cases", [{"title", "Roof"}, {"parties", "Bob, tenant\r\nCarol"}]),
+    Path = proplists:get_value("location", Headers),
+    {200, _, Page} = ask(get, Path),
+    {match, _} = re:run(Page, "Bob, tenant\nCarol, party"),
+    {303, _, _} = form(Path, [{"version", "1"}, {"title", "Door"}, {"parties", ""}]),
+    {303, _, _} = form(Path ++ "/documents", [{"name", "a.txt"}, {"text", "hello"}]),
+    {200, _, <<"hello">>} = ask(get, Path ++ "/documents/3"),
+    {303, _, _} = form(Path ++ "/documents/3/remove", []),
+    {303, _, _} = form(Path ++ "/closed", [{"version", "4"}]),
+    {303, _, _} = form(Path ++ "/open", [{"version", "5"}]),
+    {303, Removed, _} = form(Path ++ "/remove", [{"version", "6"}]),
+    ?assertEqual("/", proplists:get_value("location", Removed)),
+    {404, _, _} = ask(get, Path).
+
+%% A browser sends the password with a form of another site too.
+other_sites(_) ->
+    [?assertMatch({_, {Status, _, _}},
+                  {Site, form("/cases", [{"title", "x"}], [{"sec-fetch-site", Site}])})
+     || {Site, Status} <- [{"same-origin", 303}, {"cross-site", 403}, {"same-site", 403},
+                           {"none", 403}]].
+
+%% A refused form comes again with its values and a reason.
+refused_forms(_) ->
+    {400, _, New} = form("/cases", [{"title", " "}, {"parties", "Bob & Co, x"}]),
+    {match, _} = re:run(New, "title takes a text"),
+    {match, _} = re:run(New, "Bob &amp; Co, x"),
+    Id = binary_to_list(new_case(<<"one">>)),
+    {303, _, _} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "two"}, {"parties", ""}]),
+    {409, _, Page} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "three"}, {"parties", ""}]),
+    {match, _} = re:run(Page, "Someone changed the case"),
+    {match, _} = re:run(Page, "<h1>two</h1>"),
+    {match, _} = re:run(Page, "name=\"version\" value=\"2\""),
+    {match, _} = re:run(Page, "value=\"three\""),
+    [{400, _, _} = form("/cases/" ++ Id, Form) || Form <- [[], [{"version", "x"}, {"title", "y"}]]],
+    {400, _, _} = send(post, "/cases/" ++ Id, <<"a=%ff">>),
+    {404, _, _} = form("/cases/" ++ Id ++ "/nothing", []).
+
+picture(_) ->
+    {200, Headers, <<137, "PNG", _/binary>>} = ask(get, "/api/picture?width=16&height=16"),
+    ?assertEqual("image/png", proplists:get_value("content-type", Headers)),
+    {400, _, #{<<"why">> := <<"width takes a whole number from 1 to 1000">>}} = ask(get,
+        "/api/picture?width=5000").
+
+metrics(_) ->
+    _ = new_case(<<"one">>),
+    {405, _, _} = ask(put, "/api/cases", #{}),
+    {ok, {_, _, Text}} = httpc:request(url("/metrics")),
+    [?assertMatch({_, {match, _}}, {Line, re:run(Text, Line)})
+     || Line <- ["docket_requests_total{method=\"POST\",status=\"201\"} 1\n",
+                 "docket_requests_total{method=\"other\",status=\"405\"} 1\n", "docket_ready 1\n",
+                 "docket_gate_requests{gate=\"store\",place=\"running\"} 0\n",
+                 "docket_request_seconds_count 2\n"]].
+
+%% With a data directory, cases survive a restart.
+kept(_) ->
+    Id = new_case(<<"one">>),
+    {201, _, _} = send(post, path(Id) ++ "/documents?name=a", <<"x">>),
+    ok = application:stop(docket),
+    {ok, _} = application:ensure_all_started(docket),
+    {200, _, #{<<"version">> := 2}} = ask(get, path(Id)),
+    {200, _, <<"x">>} = ask(get, path(Id) ++ "/documents/2").
+
+bad_directory(_) ->
+    ok = application:stop(docket),
+    application:set_env(docket, dir, "/dev/null/data"),
+    {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
+    ?assertMatch({shutdown, {failed_to_start_child, store, {store, {directory, _}}}}, Reason).
+
+bad_settings(_) ->
+    [?assertMatch({_, _, {error, _}}, {Type, Value, docket_config:check(Type, Value)})
+     || {Type, Value} <- [{port, "x"}, {port, 65536}, {positive, 0}, {ip, "x"}, {ip, 1},
+                          {secret, ""},
+                          {secret, [16#D800]}, {dir, ""}, {dir, 1}, {dir, [0]}, {mode, "x"},
+                              {mode, ets}]],
+    [?assertEqual({Type, Value, {ok, Checked}}, {Type, Value, docket_config:check(Type, Value)})
+     || {Type, Value, Checked} <- [{port, "80", 80}, {ip, "::1", {0, 0, 0, 0, 0, 0, 0, 1}},
+                                   {dir, "none", none},
+                                   {mode, "async_dirty", async_dirty}, {secret, "x", <<"x">>}]],
+    ok = application:stop(docket),
+    application:set_env(docket, secret, none),
+    {error, {docket, {{no_secret, _} = Error, _}}} = application:ensure_all_started(docket),
+    {match, _} = re:run(docket_config:format_error(Error), "DOCKET_SECRET").
+
+port_in_use(_) ->
+    Port = docket:port(),
+    ok = application:stop(docket),
+    {ok, _} = gen_tcp:listen(Port, [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]),
+    application:set_env(docket, port, Port),
+    {error, {docket, {{shutdown, {failed_to_start_child, http, Reason}}, _}}} =
+        application:ensure_all_started(docket),
+    ?assertEqual({listen, eaddrinuse}, Reason).
+
+%% A fault of the server is an answer too, and the connection stays.
+failure(_) ->
+    Secret = persistent_term:get(docket_config),
+    ok = persistent_term:put(docket_config, maps:remove(mode, Secret)),
+    {500, _, #{<<"error">> := <<"failed">>}} = ask(get, path(<<"000000000000">>)),
+    ok = persistent_term:put(docket_config, Secret),
+    {404, _, _} = ask(get, path(<<"000000000000">>)).
+
+not_ready(_) ->
+    stopped = mnesia:stop(),
+    {503, _} = status(get, "/ready", []),
+    [begin
+         {503, Headers, #{<<"error">> := <<"not_ready">>}} = ask(get, Path),
+         ?assertEqual("1", proplists:get_value("retry-after", Headers))
+     end
+     || Path <- ["/api/cases", path(<<"000000000000">>)]].
+
+%% The client
+
+new_case(Title) ->
+    {201, _, #{<<"id">> := Id}} = ask(post, "/api/cases", #{title => Title}),
+    Id.
+
+path(Id) -> "/api/cases/" ++ binary_to_list(Id).
+
+ask(Method, Path) -> ask(Method, Path, none).
+
+ask(Method, Path, Body) -> ask(Method, Path, Body, "ann").
+
+ask(Method, Path, none, User) ->
+    answer(httpc:request(Method, request(Path, User), options(), binary()));
+ask(Method, Path, Body, User) ->
+    Request = erlang:append_element(erlang:append_element(request(Path, User), "application/json"),
+                                    iolist_to_binary(json:encode(Body))),
+    answer(httpc:request(Method, Request, options(), binary())).
+
+send(Method, Path, Bytes) ->
+    answer(httpc:request(Method, {url(Path), [login("ann")], "application/octet-stream", Bytes},
+                         options(),
+                         binary())).
+
+form(Path, Fields) -> form(Path, Fields, []).
+
+form(Path, Fields, Headers) ->
+    Body = uri_string:compose_query(Fields),
+    answer(httpc:request(post,
+                         {url(Path), [login("ann") | Headers], "application/x-www-form-urlencoded",
+                          Body},
+                         options(), binary())).
+
+status(Method, Path, Headers) ->
+    {ok, {{_, Status, _}, Answered, _}} = httpc:request(Method, {url(Path), Headers}, options(),
+                                                        binary()),
+    {Status, Answered}.
+
+answer({ok, {{_, Status, _}, Headers, Body}}) ->
+    case proplists:get_value("content-type", Headers) of
+        "application/json" -> {Status, Headers, json:decode(Body)};
+        _ -> {Status, Headers, Body}
+    end.
+
+request(Path, User) -> {url(Path), [login(User)]}.
+
+login(User) -> {"authorization", "Basic " ++ code(User ++ ":secret")}.
+
+code(Text) -> base64:encode_to_string(iolist_to_binary(Text)).
+
+options() -> [{autoredirect, false}].
+
+binary() -> [{body_format, binary}].
+
+url(Path) -> "http://127.0.0.1:" ++ integer_to_list(docket:port()) ++ Path.
+
+connect() ->
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, docket:port(), [binary, {active, false}]),
+    Socket.
+
+asker(Path) ->
+    Test = self(),
+    spawn_link(fun() -> Test ! {self(), ask(get, Path)} end).
+
+waiting(Count) ->
+    case docket_gate:counts(docket_store_gate) of
+        {_, Count} = Counts -> Counts;
+        _ ->
+            erlang:yield(),
+            waiting(Count)
+    end.
