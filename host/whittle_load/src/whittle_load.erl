@@ -321,7 +321,8 @@ progress(Second, Result) -> whittle_load_table:progress(Second, Result).
 warnings(Report) -> whittle_load_table:warnings(Report).
 
 %% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
-%% failed, and a user was held if the users of the scenario can be.
+%% failed, a step got an answer if steps wait for answers, and a user was held if the users of the
+%% scenario can be.
 -spec met(report()) -> boolean().
 met(Report) -> whittle_load_table:met(Report).
 

@@ -6,7 +6,7 @@
 -module(whittle_load_result).
 
 -export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
--export([overall/1, quantile/2, unanswered/1,
+-export([overall/1, quantile/2, unanswered/1, has_answers/1,
          longest_answer/1, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
 -export([judge/2]).
 
@@ -35,8 +35,11 @@
 -type slow() :: {seconds, float()}                    % the part with the planned arrivals
               | {late, number()}.                     % nanoseconds, 99th percentile
 
+%% A threshold of all steps leaves out `connect'. If it is met, and `connect' alone would miss it,
+%% `connect' has that value, in nanoseconds.
 -type verdict() :: #{text := string(), measure := whittle_load_scenario:measure(),
-                     value := number() | none, limit := number(), met := boolean()}.
+                     value := number() | none, limit := number(), met := boolean(),
+                     connect := number() | none}.
 
 -define(SCHEMA, 5).
 
@@ -130,6 +133,23 @@ quantile(Part, Distribution) -> whittle_counters_scale:quantile(?SCHEMA, Distrib
 unanswered(#result{unanswered = #{count := Count} = Unanswered}) when Count > 0 -> Unanswered;
 unanswered(_) -> none.
 
+%% @doc Tells whether any step got its answer. A connection counts as one only if the users have no
+%% other steps that wait for answers.
+-spec has_answers(result()) -> boolean().
+has_answers(#result{latencies = Latencies} = Result) ->
+    Connected = event(connected, Result),
+    case maps:without([<<"connect">>, <<"delivery">>], Latencies) of
+        None when map_size(None) =:= 0 -> Connected > 0;
+        Others ->
+            %% Steps that had no answer when the run ended are among the latencies.
+            Connecting = max(0, count(maps:get(<<"connect">>, Latencies, none)) - Connected),
+            Waiting = count(unanswered(Result)) - Connecting,
+            lists:sum([count(Each) || Each <- maps:values(Others)]) > Waiting
+    end.
+
+count(none) -> 0;
+count(#{count := Count}) -> Count.
+
 %% @doc Returns the nanoseconds of the longest answer, or 0.
 -spec longest_answer(result()) -> number().
 longest_answer(#result{latencies = Latencies, unanswered = Unanswered}) ->
@@ -180,12 +200,26 @@ slow(#result{late = Late} = Result) ->
 %% @doc Judges the thresholds. A measure without values does not meet its threshold.
 -spec judge([whittle_load_scenario:threshold()], result()) -> [verdict()].
 judge(Thresholds, Result) ->
+    %% Who has a threshold for `connect' knows about it.
+    Known = lists:any(fun(#{step := Step}) -> Step =:= "connect" end, Thresholds),
     [begin
          Value = measured(Measure, step(Step), Result),
-         #{text => Text, measure => Measure, value => Value, limit => Limit,
-           met => Value =/= none andalso erlang:Relation(Value, Limit)}
-     end || #{text := Text, measure := Measure, step := Step, relation := Relation, limit := Limit}
+         Met = is_met(Value, Threshold),
+         Connect = case {Measure, Step} of
+                       {{quantile, _}, all} -> measured(Measure, <<"connect">>, Result);
+                       {mean, all} -> measured(Measure, <<"connect">>, Result);
+                       _ -> none
+                   end,
+         #{text => Text, measure => Measure, value => Value, limit => Limit, met => Met,
+           connect => case Met andalso not Known andalso not is_met(Connect, Threshold) of
+                          true -> Connect;
+                          false -> none
+                      end}
+     end || #{text := Text, measure := Measure, step := Step, limit := Limit} = Threshold
                 <- Thresholds].
+
+is_met(none, _) -> false;
+is_met(Value, #{relation := Relation, limit := Limit}) -> erlang:Relation(Value, Limit).
 
 step(all) -> all;
 step(Text) -> unicode:characters_to_binary(Text).

@@ -38,7 +38,7 @@ progress(Second, Result) ->
 %% that the agents could not keep up with the scenario.
 -spec warnings(report()) -> [unicode:chardata()].
 warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duration,
-           stopped := Stopped} = Report) ->
+           stopped := Stopped, verdicts := Verdicts} = Report) ->
     [["the load generator was the bottleneck: the agents were too slow for this scenario, so the "
       "latencies include their delays: ",
       lists:join(", and ", [reason(Reason) || Reason <- Reasons]),
@@ -47,6 +47,7 @@ warnings(#{result := Result, lost := Lost, agents := Agents, duration := Duratio
         ++ [stopped(Stopped, Duration) || Stopped =/= none]
         ++ [lost(Lost, Agents) || Lost =/= []]
         ++ unanswered(Result)
+        ++ [left_out(Verdict) || #{connect := Time} = Verdict <- Verdicts, Time =/= none]
         ++ [["no user could connect", most(Result), ": ", remedy(Result)]
             || not connected(Result)]
         ++ [["no user got as far as being held", most(Result),
@@ -68,16 +69,36 @@ lost(Numbers, Agents) ->
 %% Steps that wait longer than any answer took show a server that stalls, or an answer that never
 %% comes.
 unanswered(Result) ->
-    [io_lib:format("~s no answer when the run ended, after up to ~s. That is longer than any "
-                   "answer took: see whether the server stalls. These times are among the "
+    [io_lib:format("~s no answer when the run ended, after up to ~s. ~s. These times are among the "
                    "latencies",
                    [case Count of
                         1 -> "1 step had";
                         _ -> io_lib:format("~b steps had", [Count])
-                    end, whittle_load_unit:format_time(Longest)])
+                    end, whittle_load_unit:format_time(Longest), Why])
      || #{count := Count} = Unanswered <- [whittle_load_result:unanswered(Result)],
         Longest <- [whittle_load_result:quantile(1.0, Unanswered)],
-        Longest > whittle_load_result:longest_answer(Result)].
+        Why <- case none_answered(Result) of
+                   true -> ["No step got an answer: see whether the server stalls, or correct the "
+                            "steps"];
+                   false -> ["That is longer than any answer took: see whether the server stalls"
+                             || Longest > whittle_load_result:longest_answer(Result)]
+               end].
+
+%% Without steps that wait for an answer, no answer is missing.
+none_answered(Result) ->
+    whittle_load_result:unanswered(Result) =/= none
+        andalso not whittle_load_result:has_answers(Result).
+
+%% The new threshold has the same measure and limit, for `connect'.
+left_out(#{text := Text, connect := Time}) ->
+    {match, [Measure]} = re:run(Text, "^ *([a-z]+[0-9.]*)",
+                                [unicode, {capture, all_but_first, list}]),
+    New = re:replace(Text, "^ *[a-z]+[0-9.]*", "& connect", [unicode, {return, list}]),
+    io_lib:format("the threshold `~ts' leaves out `connect', whose ~s is ~s: see whether the "
+                  "server stalls while users connect, and add the threshold \"~ts\" to judge that "
+                  "too",
+                  [string:trim(Text), Measure, whittle_load_unit:format_time(Time),
+                   string:trim(New)]).
 
 stopped({Why, After}, Duration) ->
     At = io_lib:format(" at second ~b of ~b", [seconds(After), seconds(Duration)]),
@@ -125,11 +146,13 @@ reason({late, Time}) ->
      whittle_load_unit:format_time(Time), " late"].
 
 %% @doc Tells whether all thresholds are met, no agent was lost, a user could connect, not all users
-%% failed, and a user was held if the users of the scenario can be.
+%% failed, a step got an answer if steps wait for answers, and a user was held if the users of the
+%% scenario can be.
 -spec met(report()) -> boolean().
 met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
     Lost =:= [] andalso lists:all(fun(#{met := Met}) -> Met end, Verdicts)
-        andalso connected(Result) andalso held(Report) andalso not all_failed(Result).
+        andalso connected(Result) andalso held(Report) andalso not all_failed(Result)
+        andalso not none_answered(Result).
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].

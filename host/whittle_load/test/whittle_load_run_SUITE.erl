@@ -236,6 +236,7 @@ stalled(_) ->
     ?assert(Sum > 5 * 1000 * ?MS),
     ?assertMatch(#{count := 5, sum := Sum}, whittle_load_result:latency(<<"ask">>, Result)),
     ?assertMatch([], whittle_load_result:errors(Result)),
+    ?assertNot(whittle_load_result:has_answers(Result)),
     ?assert(whittle_load_result:longest_answer(Result)
             < whittle_load_result:quantile(1.0, whittle_load_result:unanswered(Result))).
 

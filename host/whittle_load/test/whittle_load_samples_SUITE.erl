@@ -8,12 +8,13 @@
 -export([as_written/1, hostile/1, samples/1, noise/1, cut/1, damaged/1, exists/1,
          free/1, full_disk/1]).
 -export([report/1,
-         killed/1, warnings/1, all_failed/1, wrong_sources/1, texts_of_others/1, comparison/1,
-         long/1, messages/1]).
+         killed/1, warnings/1, all_failed/1, no_answers/1, slow_connections/1,
+         wrong_sources/1, texts_of_others/1, comparison/1, long/1, messages/1]).
 
 all() ->
     [as_written, hostile, samples, noise, cut, damaged, exists, free, full_disk, report, killed,
-     warnings, all_failed, wrong_sources, texts_of_others, comparison, long, messages].
+     warnings, all_failed, no_answers, slow_connections, wrong_sources, texts_of_others,
+     comparison, long, messages].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -271,6 +272,69 @@ all_failed(Config) ->
                                    ended => 5},
                   "all users failed (get, 5 times: status_404): correct the steps, or look for the "
                   "reason in the server's log"}]].
+
+%% A run in which no step got an answer has measured nothing. The connections are no answers if
+%% other steps wait for some. Without such steps, the connections are enough.
+no_answers(Config) ->
+    Times = fun(Pairs) -> maps:map(fun(_, Buckets) -> distribution(Buckets) end, Pairs) end,
+    Had = "had no answer when the run ended, after up to 8.50 s. ",
+    Among = ". These times are among the latencies",
+    None = "2 steps " ++ Had ++ "No step got an answer: see whether the server stalls, or correct "
+        "the steps" ++ Among,
+    Long = "1 step " ++ Had ++ "That is longer than any answer took: see whether the server stalls"
+        ++ Among,
+    [begin
+         Dir = filename:join(dir(Config), integer_to_list(N)),
+         ok = write(Dir, [(sample(0))#{latencies := Times(Latencies), unanswered := Unanswered,
+                                       events := #{started => 2, connected => Connected,
+                                                   held => Connected}}],
+                    ended, (facts())#{thresholds => []}),
+         {ok, Report} = whittle_load:report(Dir),
+         ?assertEqual({N, Expected}, {N, lines(whittle_load:warnings(Report))}),
+         ?assertEqual({N, Met}, {N, whittle_load:met(Report)})
+     end || {N, Connected, Latencies, Unanswered, Expected, Met} <-
+                [{1, 2, #{<<"connect">> => [{700, 2}], <<"ask">> => [{1056, 2}]},
+                  distribution([{1056, 2}]), [None], false},
+                 %% One connection lasts until the end. Connections may last longer than steps wait.
+                 {2, 1, #{<<"connect">> => [{700, 1}, {1056, 1}], <<"ask">> => [{900, 1}]},
+                  distribution([{900, 1}, {1056, 1}]), [None], false},
+                 {3, 2, #{<<"connect">> => [{1100, 2}], <<"ask">> => [{1056, 2}]},
+                  distribution([{1056, 2}]), [None], false},
+                 {4, 2, #{<<"connect">> => [{700, 2}], <<"ask">> => [{700, 1}, {1056, 1}]},
+                  distribution([{1056, 1}]), [Long], true},
+                 %% No step of these users waits for an answer.
+                 {5, 1, #{<<"connect">> => [{700, 1}, {1056, 1}]}, distribution([{1056, 1}]),
+                  [Long], true},
+                 {6, 2, #{<<"connect">> => [{700, 2}]}, none, [], true},
+                 {7, 0, #{<<"connect">> => [{1056, 2}]}, distribution([{1056, 2}]),
+                  [None, "no user could connect: start the server, or correct `target'"], false}]].
+
+%% A threshold without a step leaves out the connections. A note says so if they would miss it, and
+%% names a threshold that does not leave them out.
+slow_connections(Config) ->
+    Latencies = #{<<"connect">> => distribution([{1024, 2}]),
+                  <<"ask">> => distribution([{700, 3}])},
+    Notes = fun(N, Thresholds) ->
+                    Dir = filename:join(dir(Config), integer_to_list(N)),
+                    ok = write(Dir, [(sample(0))#{latencies := Latencies}], ended,
+                               (facts())#{thresholds => Thresholds}),
+                    {ok, Report} = whittle_load:report(Dir),
+                    {lines(whittle_load:warnings(Report)), whittle_load:met(Report)}
+            end,
+    Note = fun(Old, Measure, New) ->
+                   "the threshold `" ++ Old ++ "' leaves out `connect', whose " ++ Measure
+                       ++ " is 4.25 s: see whether the server stalls while users connect, "
+                       "and add the threshold \"" ++ New ++ "\" to judge that too"
+           end,
+    Given = [<<"p99 < 300 ms">>, <<" p99.9<=1 s">>, <<"p50 < 5 s">>, <<"p99 ask < 300 ms">>,
+             <<"held >= 1">>],
+    ?assertEqual({[Note("p99 < 300 ms", "p99", "p99 connect < 300 ms"),
+                   Note("p99.9<=1 s", "p99.9", "p99.9 connect<=1 s")], true}, Notes(1, Given)),
+    ?assertEqual({[], false}, Notes(2, [<<"p99 < 300 ms">>, <<"p99 connect < 300 ms">>])),
+    ?assertEqual({[], true}, Notes(3, [<<"p99 < 300 ms">>, <<"p50 connect < 9 s">>])),
+    ?assertEqual({[], false}, Notes(4, [<<"p99 < 1 ns">>])),
+    ?assertMatch({ok, #{step := "connect"}},
+                 whittle_load_scenario:threshold(<<"p99.9 connect<=1 s">>)).
 
 %% The kernel refuses an address that the machine does not have.
 wrong_sources(Config) ->

@@ -127,14 +127,17 @@
 
 %% @doc Checks a request as {@link make/1} does first, and builds nothing.
 %%
-%% A request with an unknown key, or without the input, is a `badarg'. A value that an option cannot
+%% It also looks for the applications in `add', which a build finds missing only after it has read
+%% the input. For them it compiles a rebar3 project. The request may lack the input, if something
+%% makes the input later. A request with an unknown key is a `badarg'. A value that an option cannot
 %% have is the error `bad_value'.
--spec check(request()) -> ok | {error, reason()}.
+-spec check(map()) -> ok | {error, reason()}.
 check(Request) ->
-    known_output_keys(Request),
-    case check_output_request(#{request => with_defaults(Request)}) of
-        {ok, _} -> ok;
-        {error, _} = Error -> Error
+    known_output_keys(maps:merge(#{input => later}, Request)),
+    case steps([fun(_) -> check_output_request(#{request => with_defaults(Request)}) end,
+                fun check_added/1]) of
+        {error, _} = Error -> Error;
+        _ -> ok
     end.
 
 %% @doc Checks some options of a request, for example those in a file of a user: only `Keys' may be
@@ -278,10 +281,10 @@ vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
 check_request(#{request := Request} = Build) ->
-    #{input := Input, natives := Files, shake := Shake} = Request,
+    #{natives := Files, shake := Shake} = Request,
     steps([fun(_) -> whittle_make_request:values(Request) end,
            fun(_) -> check_shake(Shake) end,
-           fun(_) -> in(system, whittle_read:check(Input)) end,
+           fun(_) -> check_input(Request) end,
            fun(_) -> settings(Build) end,
            fun(Settings) -> {ok, with_settings(Settings, Build)} end,
            fun(With) ->
@@ -297,6 +300,9 @@ check_request(#{request := Request} = Build) ->
                    end
            end]).
 
+check_input(#{input := Input}) -> in(system, whittle_read:check(Input));
+check_input(_) -> ok.
+
 with_settings(Settings, #{request := #{shake := Shake} = Request} = Build) ->
     {Both, Notes} = whittle_make_settings:shake(Settings, Shake),
     Build#{settings => Settings, settings_notes => Notes, request => Request#{shake => Both}}.
@@ -307,6 +313,7 @@ settings(_) -> {ok, #{flags => [], environment => []}}.
 check_output_request(#{request := Request} = Build) ->
     steps([fun(_) -> whittle_make_request:values(Request) end,
            fun(_) -> check_vm(Build) end,
+           fun(_) -> in(pack, whittle_pack:check_certificates(pack_options(Build))) end,
            fun(_) -> check_request(Build) end,
            fun check_given_output/1]).
 
@@ -315,18 +322,20 @@ check_given_output(Build) -> {ok, Build}.
 
 %% A build of a missing OTP takes minutes; an existing one takes a moment to read.
 check_needs(#{request := #{otp_lib := _}} = Build) -> {ok, Build};
-check_needs(#{request := #{input := Input, otp := Release, add := Add,
-                           outside_links := Links}} = Build) ->
+check_needs(#{request := #{otp := Release}} = Build) ->
     case whittle_runtime:has_otp(Release, runtime_options(Build)) of
-        false ->
-            steps([fun(_) -> in(system, whittle_read:check_needs(
-                                          Input, #{libs => libs(Build), add => Add,
-                                                   outside_links => Links, otp => Release,
-                                                   tell => teller(Build)})) end,
-                   fun(_) -> {ok, Build} end]);
-        true ->
-            {ok, Build}
+        false -> steps([fun(_) -> check_applications(Build) end, fun(_) -> {ok, Build} end]);
+        true -> {ok, Build}
     end.
+
+check_added(#{request := #{add := []}}) -> ok;
+check_added(Build) -> check_applications(Build).
+
+check_applications(#{request := #{otp := Release, add := Add, outside_links := Links} = Request}
+                   = Build) ->
+    Needs = #{libs => libs(Build), add => Add, outside_links => Links, otp => Release,
+              tell => teller(Build)},
+    in(system, whittle_read:check_needs(maps:get(input, Request, none), Needs)).
 
 libs(#{request := #{libs := Libs}}) -> Libs ++ [whittle_device:lib_dir()].
 

@@ -14,7 +14,8 @@
 
 %% The values that an option can have. All but the first form have an example.
 -type form() :: {one_of, [atom()]}
-              | {none_or_map | text | texts | names | functions | declared, Example :: term()}.
+              | {none_or_map | text | texts | names | applications | functions | declared,
+                 Example :: term()}.
 
 %% @doc Implements {@link whittle_make:check_options/2}. A recording gives the functions of `only',
 %% and no file names them.
@@ -56,7 +57,7 @@ forms() ->
      {optimize, {one_of, whittle_runtime:levels()}},
      {format, {one_of, [exe, dir]}},
      {libs, {texts, ["lib"]}},
-     {add, {names, [ssl]}},
+     {add, {applications, [ssl]}},
      {natives, {texts, ["my.native"]}},
      {outside_links, {one_of, [note, refuse]}},
      {includes, {one_of, [auto, keep]}},
@@ -81,12 +82,15 @@ has_form(Value, {none_or_map, _}) -> Value =:= none orelse is_map(Value);
 has_form(Value, {text, _}) -> is_text(Value);
 has_form(Value, {texts, _}) -> all(fun is_text/1, Value);
 has_form(Value, {names, _}) -> all(fun erlang:is_atom/1, Value);
+has_form(Value, {applications, _}) ->
+    all(fun(Name) -> is_atom(Name) andalso whittle_file_name:check(Name) =:= ok end, Value);
 has_form(Value, {functions, _}) -> all(fun is_mfa/1, Value);
 has_form(Value, {declared, _}) ->
     is_map(Value) andalso maps:keys(Value) -- [remote, data, atoms, code] =:= []
         andalso lists:all(fun(Names) -> all(fun is_name/1, Names) end, maps:values(Value)).
 
-is_text(Value) -> Value =/= [] andalso io_lib:char_list(Value).
+%% A text is a name or a path, so it has no zero byte.
+is_text(Value) -> Value =/= [] andalso io_lib:char_list(Value) andalso not lists:member(0, Value).
 
 is_mfa({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A) andalso A >= 0;
 is_mfa(_) -> false.
@@ -109,13 +113,26 @@ format_error({bad_value, {Key, Value, {one_of, Choices}}}) ->
     io_lib:format("`~ts' cannot be ~0tP~ts: use ~ts",
                   [Key, Value, 8, hint(Value, Choices), choice(Choices)]);
 format_error({bad_value, {Key, Value, {Form, Example}}}) ->
-    io_lib:format("`~ts' cannot be ~0tP: use ~ts such as ~0tp",
-                  [Key, Value, 8, in_words(Form), Example]).
+    io_lib:format("`~ts' cannot be ~ts: use ~ts such as ~0tp",
+                  [Key, shown(Value, Form), in_words(Form), Example]).
+
+%% Writes a value as it stands in a file. Erlang writes an empty text like an empty list, and a text
+%% with a zero byte like a list of numbers.
+shown([], text) -> "\"\"";
+shown([_ | _] = Value, text) ->
+    case io_lib:char_list(Value) of
+        true -> io_lib:write_string(Value);
+        false -> shown(Value, term)
+    end;
+shown([First | _] = Value, texts) when is_list(First), length(Value) =< 8 ->
+    [$[, lists:join($,, [shown(One, text) || One <- Value]), $]];
+shown(Value, _) -> io_lib:format("~0tP", [Value, 8]).
 
 in_words(none_or_map) -> "none, or a map";
 in_words(text) -> "a text in quotes,";
 in_words(texts) -> "a list of texts in quotes,";
 in_words(names) -> "a list of names,";
+in_words(applications) -> "a list of names of applications,";
 in_words(functions) -> "a list of functions,";
 in_words(declared) -> "a map with lists of functions at the keys remote, data, atoms and code,".
 

@@ -181,6 +181,9 @@ format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measur
 format_error({no_unit, Name}) ->
     ["a build of the program ", atom_to_list(Name), " has the option `shake' without `unit': add "
      "unit => functions or unit => modules to the study"];
+format_error({no_directory, Name, Dir}) ->
+    ["`libs' in a build of the program ", atom_to_list(Name), " names ", Dir,
+     ", which is not a directory: correct the study"];
 format_error({Tag, _} = Error) when Tag =:= bad_source; Tag =:= source ->
     whittle_measure_source:format_error(Error);
 format_error({recording, Name, Line}) ->

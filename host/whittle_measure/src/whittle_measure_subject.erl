@@ -31,6 +31,7 @@
                 | {no_program, string()}
                 | {library, string(), unicode:chardata()}
                 | {no_unit, atom()}
+                | {no_directory, atom(), file:filename()}
                 | {recording, atom(), unicode:chardata()}
                 | whittle_measure_source:error()
                 | whittle_measure_stock:error().
@@ -72,6 +73,7 @@ merged(New, Old) ->
 check(#{program := Program} = Build, Base) ->
     steps([fun(_) -> on_path(maps:get(wrapper, Program, []), Base) end,
            fun(_) -> has_unit(Build) end,
+           fun(_) -> has_libs(Build, Base) end,
            fun(_) -> check_program(Build, Base) end]).
 
 on_path([], _) -> ok;
@@ -82,13 +84,25 @@ on_path([Name | _], Base) ->
     end.
 
 check_program(#{program := #{command := Command}}, Base) -> on_path(Command, Base);
-check_program(#{program := #{otp_source := _}} = Build, _) ->
-    whittle_measure_source:check(Build);
+check_program(#{program := #{otp_source := _}, request := Request} = Build, Base) ->
+    steps([fun(_) -> whittle_measure_source:check(Build) end,
+           fun(_) -> check_request(placed(without_recording(Request), Base)) end]);
 check_program(#{program := #{input := Input}, request := Request}, Base) ->
-    case whittle_make:check(placed(without_recording(Request), Input, Base)) of
+    check_request(placed(without_recording(Request), Input, Base)).
+
+check_request(Request) ->
+    case whittle_make:check(Request) of
         ok -> ok;
         {error, Reason} -> {error, {make, Reason}}
     end.
+
+%% The libraries of a build may be missing, as in ERL_LIBS. A study names them for itself.
+has_libs(#{program := #{name := Name}, request := #{libs := Libs}}, Base) ->
+    case [Lib || Lib <- Libs, not filelib:is_dir(filename:join(Base, Lib))] of
+        [] -> ok;
+        [First | _] -> {error, {no_directory, Name, First}}
+    end;
+has_libs(_, _) -> ok.
 
 %% The program and several levels may each give a part of `shake', so only the whole can lack this.
 has_unit(#{program := #{name := Name}, request := #{shake := #{} = Shake}})
@@ -112,8 +126,11 @@ records(_) -> false.
 
 %% The paths in a request begin at the directory of the study's file.
 placed(Request, Input, Base) ->
+    (placed(Request, Base))#{input => filename:join(Base, Input)}.
+
+placed(Request, Base) ->
     In = fun(Path) -> filename:join(Base, Path) end,
-    Placed = maps:map(fun(Key, Paths) when Key =:= libs; Key =:= natives -> lists:map(In, Paths);
+    maps:map(fun(Key, Paths) when Key =:= libs; Key =:= natives -> lists:map(In, Paths);
                          (Key, Path) when Key =:= ca_certs; Key =:= settings -> In(Path);
                          (shake, Shake) when is_map(Shake) ->
                               maps:map(fun(Key, Path) when Key =:= keep_file;
@@ -121,8 +138,7 @@ placed(Request, Input, Base) ->
                                           (_, Value) -> Value
                                        end, Shake);
                          (_, Value) -> Value
-                      end, Request),
-    Placed#{input => In(Input)}.
+                      end, Request).
 
 %% @doc Makes the program of a build. Inputs are relative to `Base'. Outputs go into `Dir'. `Tell'
 %% receives the events of the build. `Shared' comes from the build before.

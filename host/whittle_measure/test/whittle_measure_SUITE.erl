@@ -233,6 +233,16 @@ checked_before_builds(Config) ->
     ?assertMatch({error, {make, {runtime, {unknown_target, _}}}},
                  Run(#{programs => [Hello#{request => #{target => "pdp11"}}],
                        responses => [size]}, #{})),
+    checked_requests(fun(Request) ->
+                             Run(#{programs => [Hello#{request => Request}], responses => [size]},
+                                 #{})
+                     end, Config),
+    Sourced = #{name => hello, otp_source => #{files => ["lib/stdlib/src/lists.erl"],
+                                               start => {lists, nothing}}},
+    checked_requests(fun(Request) ->
+                             Run(#{programs => [Sourced#{request => Request}],
+                                   responses => [first_line]}, #{})
+                     end, Config),
     ?assertMatch({error, {no_tool, count, "no-such-command", _}},
                  Run(#{responses => [#{name => count, kind => command, unit => "x",
                                        command => ["no-such-command"]}]}, #{})),
@@ -244,6 +254,24 @@ checked_before_builds(Config) ->
     ?assertMatch({error, {no_tool, squashfs_xz, "mksquashfs", _}}, Error),
     ?assertMatch({match, _}, re:run(text(Error), "not on the PATH: run `tools/setup measure'")),
     ?assertNot(filelib:is_dir(in("new", Config))).
+
+%% The applications, directories and files that a request names must be there.
+checked_requests(Run, Config) ->
+    [?assertMatch({Request, {error, {make, {system, {missing_applications,
+                                                     {[{no_such_app, []}], _}}}}}},
+                  {Request, Run(Request)})
+     || Request <- [#{add => [no_such_app]}, #{add => [ssl, no_such_app], otp => "29"}]],
+    ?assertMatch({error, {make, {pack, {unreadable, {_, enoent}}}}},
+                 Run(#{ca_certs => "no.pem"})),
+    made:file(in("false.pem", Config), "no certificate"),
+    ?assertMatch({error, {make, {pack, {no_certificates, _}}}},
+                 Run(#{ca_certs => in("false.pem", Config)})),
+    [begin
+         Error = Run(#{libs => [in("", Config), Lib]}),
+         ?assertEqual({error, {no_directory, hello, Lib}}, Error),
+         ?assertEqual("`libs' in a build of the program hello names " ++ Lib
+                      ++ ", which is not a directory: correct the study", text(Error))
+     end || Lib <- ["/nonexistent/dir", "/etc/passwd"]].
 
 %% A program that fails under a setting is a result.
 failing(Config) ->
@@ -417,7 +445,14 @@ bad_requests() ->
      {"libs => foo", "`libs' cannot be foo: use a list of texts in quotes, such as \\[\"lib\"\\]"},
      {"libs => \"foo\"", "`libs' cannot be \"foo\": use a list of texts .*"},
      {"libs => [\"a\" | \"b\"]", "`libs' cannot be .*: use a list of texts .*"},
-     {"add => foo", "`add' cannot be foo: use a list of names, such as \\[ssl\\]"},
+     {"libs => [\"a\", \"\"]", "`libs' cannot be \\[\"a\",\"\"\\]: use a list of texts .*"},
+     {"libs => [\"a\\0b\"]", "`libs' cannot be \\[\"a\\\\000b\"\\]: use a list of texts .*"},
+     {"libs => [a, 1]", "`libs' cannot be \\[a,1\\]: use a list of texts .*"},
+     {"add => foo",
+      "`add' cannot be foo: use a list of names of applications, such as \\[ssl\\]"},
+     {"add => [ssl, '']", "`add' cannot be \\[ssl,''\\]: use a list of names of applications, .*"},
+     {"add => ['../ssl']", "`add' cannot be \\['\\.\\./ssl'\\]: use a list of names of .*"},
+     {"settings => \"\"", "`settings' cannot be \"\": use a text in quotes, .*"},
      {"natives => x", "`natives' cannot be x: use a list of texts in quotes, .*"},
      {"ca_certs => 5", "`ca_certs' cannot be 5: use a text in quotes, such as \"ca.pem\""},
      {"settings => <<\"s\">>", "`settings' cannot be <<\"s\">>: use a text in quotes, .*"},
@@ -594,7 +629,8 @@ every_error_is_one_line(_) ->
               {exists, "d"}, {in_use, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]},
               {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
-              {library, "x", "y"}, {no_unit, x}, {different_studies, "a", "b"},
+              {library, "x", "y"}, {no_unit, x}, {no_directory, x, "d"},
+              {different_studies, "a", "b"},
               {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
               {no_values, "d"},
               {make, {input_is_output, "x"}}],

@@ -6,7 +6,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check_output/2, write/4, check_beside/1, write_beside/2]).
+-export([check_output/2, check_certificates/1, write/4, check_beside/1, write_beside/2]).
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
 
@@ -72,10 +72,19 @@ check_output(Out, Options) ->
             end,
     Checks = steps([fun(_) -> Place end,
                     fun(_) -> whittle_pack_zstd:check() end,
-                    fun(_) -> read_ca_certs(Options) end]),
+                    fun(_) -> check_certificates(Options) end]),
     case Checks of
+        {error, _} = Error -> Error;
+        _ -> ok
+    end.
+
+%% @doc Checks that the file of certificates is readable and holds a certificate, if the options
+%% name such a file.
+-spec check_certificates(options()) -> ok | {error, error()}.
+check_certificates(Options) ->
+    case read_ca_certs(Options) of
         {ok, _} -> ok;
-        Error -> Error
+        {error, _} = Error -> Error
     end.
 
 %% @doc Writes the output. `exe' is one file with mode 0755. `dir' is a directory with the VM

@@ -249,7 +249,7 @@ lib(Rebar3, Dir, Env) ->
     end.
 
 erlc(Given, Tmp, Ebin, Otp, Libs) ->
-    Dir = filename:absname(Given),
+    Dir = whittle_file:absolute(Given),
     Grammars = whittle_file:found("src/**/*.{xrl,yrl}", Dir),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
                "-I", filename:dirname(Dir)],

@@ -74,10 +74,8 @@ searched(File, Dir, Includes) ->
     lists:append([[filename:join(Above, Name) || Name <- ["include", "src" | Includes]] ++ [Above]
                   || Above <- above(filename:dirname(File), Dir)]).
 
-%% The user may write the directory in several ways, such as with a slash at its end. So the names
-%% count, and not the text of the path.
 above(Below, Dir) ->
-    Names = lists:nthtail(length(filename:split(Dir)), filename:split(Below)),
+    Names = whittle_file:below(Below, Dir),
     [filename:join([Dir | lists:sublist(Names, Count)])
      || Count <- lists:seq(length(Names), 0, -1)].
 

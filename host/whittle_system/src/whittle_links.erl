@@ -49,7 +49,7 @@ is_refused(_, _) ->
                                                       file:filename(), [whittle_read_app:source()]},
             whittle_read_app:context()) -> whittle_system:error().
 blame({unreadable, {File, Reason}} = Error, {Whose, Dir, Files}, #{root := Root} = Context) ->
-    Path = case string:prefix(File, filename:join([Dir]) ++ "/") of
+    Path = case string:prefix(whittle_file:absolute(File), whittle_file:absolute(Dir) ++ "/") of
                nomatch -> <<>>;
                Below -> unicode:characters_to_binary(Below)
            end,
@@ -72,8 +72,7 @@ blame(Error, _, _) ->
 %% makes links into the project. For any other directory it is the second argument.
 -spec root(file:filename(), file:filename()) -> file:filename().
 root(Dir, Otherwise) ->
-    Parts = [Part || Part <- filename:split(filename:absname(Dir)), Part =/= "."],
-    case lists:reverse(Parts) of
+    case lists:reverse(filename:split(whittle_file:absolute(Dir))) of
         [_, Kind, _, "_build" | Above] when Kind =:= "lib"; Kind =:= "checkouts"; Kind =:= "rel" ->
             Project = filename:join(lists:reverse(Above)),
             case filelib:is_regular(filename:join(Project, "rebar.config")) of

@@ -66,7 +66,9 @@ check(Path) ->
 
 %% @doc Checks that all needed applications exist, as far as this is possible without an OTP. The
 %% error names all missing applications. The function compiles a rebar3 project for this check.
--spec check_needs(file:filename(), needs()) -> ok | {error, whittle_system:error()}.
+%% Without an input, it checks the applications to add.
+-spec check_needs(file:filename() | none, needs()) -> ok | {error, whittle_system:error()}.
+check_needs(none, Options) -> whittle_complete:check(#{apps => [], roots => []}, Options);
 check_needs(Path, Options) ->
     Found = case kind(Path) of
                 application ->

@@ -100,6 +100,12 @@ unreadable_targets(Config) ->
                        "link"])
             end,
     ?assertEqual(Named("priv", "../elsewhere", "priv/deep/dangling"), Says()),
+    %% Other ways to write the directory make no difference.
+    [begin
+         {error, Same} = whittle_read:read(Dir ++ End, staged:options()),
+         ?assertEqual(Named("priv", "../elsewhere", "priv/deep/dangling"),
+                      unicode:characters_to_binary(whittle_system:format_error(Same)))
+     end || End <- ["/", "/.", "/./"]],
     ?assertEqual([{"application app", <<"priv">>, "../elsewhere"}], links(Dir)),
     %% A link below a directory of the input.
     ok = file:delete(filename:join(Dir, "priv")),

@@ -76,6 +76,8 @@ plain_source(Config) ->
     ?assertEqual(Before, filelib:wildcard("**", Dir)),
     ?assert(System =:= read(Dir)),
     {ok, #{modules := Modules, vsn := "3"}} = whittle_system:app(plain, System),
+    [?assertMatch({ok, #{modules := Modules}}, whittle_system:app(plain, read(Dir ++ End)))
+     || End <- ["/", "/.", "/././", "/src/.."]],
     ?assertEqual([a_word, plain, plain_behavior, plain_scan], lists:sort(maps:keys(Modules))),
     ?assertEqual({0, <<"[\"from\",\"a\",\"header\"]\n">>}, run(System, [], Config)).
 
@@ -141,6 +143,8 @@ umbrella(Config) ->
          made:file(filename:join([Dir, "apps", Name, "src", Name ++ ".erl"]),
                    ["-module(", Name, ").\n"])
      end || {Name, Needs} <- [{"left", "kernel, stdlib, right"}, {"right", "kernel, stdlib"}]],
+    %% The check of the sources also reads this file, which belongs to no application.
+    made:file(filename:join(Dir, "sketch.erl"), "-module(sketch).\n"),
     System = read(Dir),
     ?assertEqual("umbrella", whittle_system:name(System)),
     ?assertEqual([kernel, left, right, stdlib], whittle_system:roots(System)),

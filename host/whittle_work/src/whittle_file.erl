@@ -3,7 +3,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, write/2, is_same/2, found/2, matches/2]).
+-export([check/1, first/2, whole/2, text/1, write/2, is_same/2, found/2, matches/2,
+         below/2, absolute/1]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -31,6 +32,16 @@ matches(Pattern, Dir) ->
     try matched(filename:split(Pattern), [], Dir)
     catch error:{badpattern, _} -> []
     end.
+
+%% @doc Lists the names of a path below a directory. The path begins with the parts of the
+%% directory. Parts `.' do not count, because `filename:join/2' removes some of them.
+-spec below(file:filename(), file:filename()) -> [file:filename()].
+below(Path, Dir) -> lists:nthtail(length(parts(Dir)), parts(Path)).
+
+%% @doc Makes a path absolute, and removes its parts `.'. So the text of a path below it begins with
+%% the text of the result.
+-spec absolute(file:filename()) -> file:filename().
+absolute(Path) -> filename:join(parts(filename:absname(Path))).
 
 %% @doc Checks that a read of the file comes to an end. The file must be regular. An empty file
 %% must not lie on a file system that the kernel generates, such as proc. Besides the errors of
@@ -105,10 +116,10 @@ matched(["**" | After], Before, Dir) ->
                [] -> [""];
                Parts -> wildcard(Parts, Dir)
            end,
-    lists:usort([case lists:nthtail(length(filename:split(Dir)), filename:split(Below)) of
+    lists:usort([case below(Below, Dir) of
                      [] -> Path;
                      Names -> filename:join(Names ++ [Path])
-                 end || Top <- Tops, Below <- whittle_walk:directories(below(Dir, Top)),
+                 end || Top <- Tops, Below <- whittle_walk:directories(joined(Dir, Top)),
                         Path <- matched(After, [], Below)]);
 matched([Part | After], Before, Dir) ->
     matched(After, [Part | Before], Dir);
@@ -118,8 +129,10 @@ matched([], Before, Dir) ->
 wildcard([], _) -> [];
 wildcard(Parts, Dir) -> filelib:wildcard(filename:join(Parts), Dir).
 
-below(Dir, "") -> Dir;
-below(Dir, Path) -> filename:join(Dir, Path).
+joined(Dir, "") -> Dir;
+joined(Dir, Path) -> filename:join(Dir, Path).
+
+parts(Path) -> [Part || Part <- filename:split(Path), Part =/= "."].
 
 %% Returns the size that a file claims.
 sound(File) ->

@@ -83,9 +83,11 @@ patterns(Config) ->
     [made:file(filename:join(Dir, Path), "x")
      || Path <- ["src/a.erl", "src/b/c.erl", "src/b/d/e.erl", "src/b/d/f.hrl", "g.erl",
                  "src/.h.erl"]],
+    %% The parts `.' of a directory's name make no difference.
     [?assertEqual({Pattern, lists:usort(filelib:wildcard(Pattern, Dir))},
-                  {Pattern, whittle_file:matches(Pattern, Dir)})
-     || Pattern <- ["**/*.erl", "src/**/*.erl", "src/**/*.{erl,hrl}", "**", "src/**", "*",
+                  {Pattern, whittle_file:matches(Pattern, Written)})
+     || Written <- [Dir, Dir ++ "/", Dir ++ "/.", Dir ++ "/././", Dir ++ "/./src/../."],
+        Pattern <- ["**/*.erl", "src/**/*.erl", "src/**/*.{erl,hrl}", "**", "src/**", "*",
                     "src/*.erl",
                     "**/d/**/*.erl", "{src,none}/**/*.erl", "./**/*.erl", "none/**/*.erl",
                     "g.erl"]],
