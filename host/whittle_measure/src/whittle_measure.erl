@@ -167,6 +167,8 @@ json(#{results := Results, noise := Noise, facts := Facts,
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
 format_error({make, Reason}) -> whittle_make:format_error(Reason);
+format_error({build, Cell, Reason}) ->
+    [whittle_measure_study:place(Cell), ": ", whittle_make:format_error(Reason)];
 format_error({no_program, Name}) ->
     ["the program ", Name, " is not on the PATH: correct the study"];
 format_error({no_tool, Response, Program, Remedy}) ->
@@ -219,10 +221,12 @@ format_error(Error) -> whittle_measure_study:format_error(Error).
 %% @doc Returns the lines that belong above the line of {@link format_error/1}.
 -spec details(reason()) -> [unicode:chardata()].
 details({make, Reason}) -> whittle_make:details(Reason);
+details({build, _, Reason}) -> whittle_make:details(Reason);
 details({stock, _, Output}) -> binary:split(Output, <<"\n">>, [global, trim_all]);
 details(_) -> [].
 
 %% @doc Returns the name of an error, for programs (docs/json.md).
 -spec code(reason()) -> atom().
 code({make, Reason}) -> whittle_make:code(Reason);
+code({build, _, Reason}) -> whittle_make:code(Reason);
 code(Reason) -> element(1, Reason).

@@ -19,7 +19,9 @@
                | {run, pos_integer(), pos_integer(), map(), {left, non_neg_integer()}}
                | {failed, map(), unicode:chardata()}.
 
+%% The first cell that needs the build that failed
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
+                | {build, whittle_measure_study:cell(), whittle_make:reason()}
                 | {no_values, file:filename()}
                 | {no_tool, atom(), string(), unicode:chardata()}
                 | {no_pauses, atom(), atom()}.
@@ -87,7 +89,14 @@ check_tools(#{responses := Responses}) ->
 check_builds(Cells, #{base := Base} = Study) ->
     Builds = whittle_measure_subject:builds(Cells),
     steps([fun(_) -> check_pauses(Build, Study) end || Build <- Builds]
-          ++ [fun(_) -> whittle_measure_subject:check(Build, Base) end || Build <- Builds]).
+          ++ [fun(_) -> of_cell(Build, Cells, whittle_measure_subject:check(Build, Base)) end
+              || Build <- Builds]).
+
+%% Adds the cell to an error of `whittle_make', which knows nothing of the study.
+of_cell(Build, Cells, {error, {make, Reason}}) ->
+    [First | _] = [Cell || Cell <- Cells, whittle_measure_subject:build(Cell) =:= Build],
+    {error, {build, First, Reason}};
+of_cell(_, _, Result) -> Result.
 
 %% Without code that nothing can reach, a system cannot load the counter of pauses.
 check_pauses(#{program := #{name := Name} = Program, runner := whittle,
@@ -123,8 +132,9 @@ prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
                                                                             TellMake)
                                     end,
                                     fun(Complete) ->
-                                            whittle_measure_subject:prepare(
-                                              Complete, Base, Outputs, TellMake, Shared)
+                                            of_cell(Build, Cells,
+                                                    whittle_measure_subject:prepare(
+                                                      Complete, Base, Outputs, TellMake, Shared))
                                     end,
                                     fun({Made, New}) -> {ok, {Before#{Build => Made}, New}} end])
                      end || {Index, Build} <- lists:enumerate(Builds)]]),

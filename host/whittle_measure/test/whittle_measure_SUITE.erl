@@ -223,16 +223,23 @@ checked_before_builds(Config) ->
     ?assertMatch({error, {no_program, "no-such-program"}},
                  Run(#{programs => [program("true"), Second]}, #{})),
     Missing = #{name => q, input => "nowhere"},
-    ?assertMatch({error, {make, _}},
+    ?assertMatch({error, {build, _, _}},
                  Run(#{programs => [program("true"), Missing]}, #{})),
     Hello = #{name => hello, input => filename:join(whittle_measure_study:root(),
                                                     "examples/hello")},
     ?assertEqual({error, {no_unit, hello}},
                  Run(#{programs => [Hello#{request => #{shake => #{missing => load}}}],
                        responses => [size]}, #{})),
-    ?assertMatch({error, {make, {runtime, {unknown_target, _}}}},
+    ?assertMatch({error, {build, _, {runtime, {unknown_target, _}}}},
                  Run(#{programs => [Hello#{request => #{target => "pdp11"}}],
                        responses => [size]}, #{})),
+    %% The line names the level.
+    Level = Run(#{programs => [Hello], responses => [size],
+                  factors => [#{name => vm, levels => [#{name => own},
+                                                       #{name => old,
+                                                         request => #{target => "pdp11"}}]},
+                              #{name => size, levels => [#{name => small}]}]}, #{}),
+    ?assertMatch({match, _}, re:run(text(Level), "^the program hello with vm=old: .*pdp11")),
     checked_requests(fun(Request) ->
                              Run(#{programs => [Hello#{request => Request}], responses => [size]},
                                  #{})
@@ -257,14 +264,14 @@ checked_before_builds(Config) ->
 
 %% The applications, directories and files that a request names must be there.
 checked_requests(Run, Config) ->
-    [?assertMatch({Request, {error, {make, {system, {missing_applications,
-                                                     {[{no_such_app, []}], _}}}}}},
+    [?assertMatch({Request, {error, {build, _, {system, {missing_applications,
+                                                         {[{no_such_app, []}], _}}}}}},
                   {Request, Run(Request)})
      || Request <- [#{add => [no_such_app]}, #{add => [ssl, no_such_app], otp => "29"}]],
-    ?assertMatch({error, {make, {pack, {unreadable, {_, enoent}}}}},
+    ?assertMatch({error, {build, _, {pack, {unreadable, {_, enoent}}}}},
                  Run(#{ca_certs => "no.pem"})),
     made:file(in("false.pem", Config), "no certificate"),
-    ?assertMatch({error, {make, {pack, {no_certificates, _}}}},
+    ?assertMatch({error, {build, _, {pack, {no_certificates, _}}}},
                  Run(#{ca_certs => in("false.pem", Config)})),
     [begin
          Error = Run(#{libs => [in("", Config), Lib]}),
@@ -633,7 +640,8 @@ every_error_is_one_line(_) ->
               {different_studies, "a", "b"},
               {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
               {no_values, "d"},
-              {make, {input_is_output, "x"}}],
+              {make, {input_is_output, "x"}},
+              {build, #{program => #{name => p}, levels => #{}}, {input_is_output, "x"}}],
     [begin
          Line = chars(whittle_measure:format_error(Error)),
          ?assertEqual(nomatch, string:find(Line, "\n")),
