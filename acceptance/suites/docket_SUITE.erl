@@ -4,16 +4,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([same_answers/1, small/1, wrong_setting/1, kept/1, hostile_bytes/1, pages/1]).
+-export([same_answers/1, small/1, wrong_setting/1, kept/1, two_nodes/1, hostile_bytes/1, pages/1]).
 
 -define(MOST_BYTES, 4_500_000).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [same_answers, small, wrong_setting, kept, hostile_bytes, pages].
+all() -> [same_answers, small, wrong_setting, kept, two_nodes, hostile_bytes, pages].
 
 init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(inets),
     Dir = running:directory("docket", Config),
     Docket = running:example("docket"),
     [{dir, Dir}, {whole, running:build(Docket, filename:join(Dir, "whole"), [])},
@@ -23,7 +22,8 @@ init_per_suite(Config) ->
 shaken() ->
     ["--shake", "functions", "--missing", "crash", "--data", "none", "--atoms", "none",
      "--remote", "mnesia,mnesia_controller,mnesia_dumper,mnesia_lib,mnesia_loader,mnesia_locker,"
-     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_compute"].
+     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_mnesia_schema,"
+     "docket_compute"].
 
 end_per_suite(_) -> ok.
 
@@ -39,19 +39,20 @@ same_answers(Config) ->
 %% Runs a whole life of a case, and returns all answers without times and ids.
 life(Program) ->
     Server = started(Program, []),
-    {201, #{<<"id">> := Id}} = Created = ask(Server, post, "/api/cases", #{title => <<"Roof">>}),
+    {201, #{<<"id">> := Id}} = Created = ask(Server, "POST", "/api/cases", #{title => <<"Roof">>}),
     Path = "/api/cases/" ++ binary_to_list(Id),
-    Steps = [{get, Path, none}, {patch, Path, #{title => <<"Door">>, version => 1}},
-             {patch, Path, #{title => <<"Window">>, version => 1}},
-             {post, Path ++ "/documents?name=a.txt", <<"hello">>},
-                 {get, Path ++ "/documents/3", none},
-             {get, "/api/cases?search=door", none}, {get, "/cases/" ++ binary_to_list(Id), none},
-             {get, "/", none}, {delete, Path ++ "?version=3", none}, {get, Path, none},
-             {get, Path ++ "/events", none}, {get, "/api/picture?width=64&height=48", none},
-             {get, "/style.css", none}, {get, "/ready", none},
-             {post, "/api/cases", <<"{\"title\":">>}],
+    Steps = [{"GET", Path, none}, {"PATCH", Path, #{title => <<"Door">>, version => 1}},
+             {"PATCH", Path, #{title => <<"Window">>, version => 1}},
+             {"POST", Path ++ "/documents?name=a.txt", <<"hello">>},
+                 {"GET", Path ++ "/documents/3", none},
+             {"GET", "/api/cases?search=door", none},
+                 {"GET", "/cases/" ++ binary_to_list(Id), none},
+             {"GET", "/", none}, {"DELETE", Path ++ "?version=3", none}, {"GET", Path, none},
+             {"GET", Path ++ "/events", none}, {"GET", "/api/picture?width=64&height=48", none},
+             {"GET", "/style.css", none}, {"GET", "/ready", none},
+             {"POST", "/api/cases", <<"{\"title\":">>}],
     Answers = [Created | [ask(Server, Method, Address, Body) || {Method, Address, Body} <- Steps]],
-    Refused = ask(Server#{user := "ann:wrong"}, get, "/", none),
+    Refused = ask(Server#{user := "ann:wrong"}, "GET", "/", none),
     ok = stopped(Server),
     [without_times(Answer) || Answer <- Answers ++ [Refused]].
 
@@ -89,15 +90,63 @@ kept(Config) ->
     Settings = [{"DOCKET_DIR", filename:join(proplists:get_value(dir, Config), "data")}],
     First = started(Program, Settings),
     Ids = [begin
-               {201, #{<<"id">> := Id}} = ask(First, post, "/api/cases", #{title => <<"x">>}),
+               {201, #{<<"id">> := Id}} = ask(First, "POST", "/api/cases", #{title => <<"x">>}),
                Id
            end || _ <- lists:seq(1, 50)],
     ok = running:signal(maps:get(program, First), "KILL"),
     {137, _} = running:ended(maps:get(program, First)),
     Second = started(Program, Settings),
-    [?assertMatch({Id, {200, _}}, {Id, ask(Second, get, "/api/cases/" ++ binary_to_list(Id), none)})
+    [?assertMatch({Id, {200, _}},
+                  {Id, ask(Second, "GET", "/api/cases/" ++ binary_to_list(Id), none)})
      || Id <- Ids],
     ok = stopped(Second).
+
+%% Two shaken executables are one service. While one of two is dead, the other one only shows cases.
+two_nodes(Config) ->
+    Epmd = running:free_port(),
+    Data = filename:join(proplists:get_value(dir, Config), "two_nodes"),
+    Start = fun(Name) ->
+                    started(proplists:get_value(shaken, Config),
+                            [{"DOCKET_NODES", "one@localhost,two@localhost"},
+                             {"DOCKET_RETRY", "50"}, {"DOCKET_DIR", filename:join(Data, Name)},
+                             {"RELEASE_NODE", Name ++ "@localhost"},
+                             {"RELEASE_DISTRIBUTION", "sname"}, {"RELEASE_COOKIE", "docket"},
+                             {"ERL_EPMD_PORT", integer_to_list(Epmd)},
+                             {"ERL_FLAGS", "-connect_all false "
+                              "-kernel inet_dist_use_interface {127,0,0,1}"}])
+            end,
+    try
+        One = Start("one"),
+        Two = Start("two"),
+        [ok = answers(200, Node) || Node <- [One, Two]],
+        {201, #{<<"id">> := Id}} = ask(One, "POST", "/api/cases", #{title => <<"Roof">>}),
+        Path = "/api/cases/" ++ binary_to_list(Id),
+        ?assertMatch({200, #{<<"title">> := <<"Roof">>}}, ask(Two, "GET", Path, none)),
+        ok = running:signal(maps:get(program, Two), "KILL"),
+        {137, _} = running:ended(maps:get(program, Two)),
+        ok = answers(503, One),
+        ?assertMatch({503, #{<<"error">> := <<"minority">>}},
+                     ask(One, "PATCH", Path, #{title => <<"Door">>, version => 1})),
+        ?assertMatch({200, #{<<"title">> := <<"Roof">>}}, ask(One, "GET", Path, none)),
+        Again = Start("two"),
+        [ok = answers(200, Node) || Node <- [One, Again]],
+        ?assertMatch({200, #{<<"title">> := <<"Roof">>}}, ask(Again, "GET", Path, none)),
+        ?assertMatch({200, _}, ask(One, "PATCH", Path, #{title => <<"Door">>, version => 1})),
+        ?assertMatch({200, #{<<"title">> := <<"Door">>}}, ask(Again, "GET", Path, none)),
+        %% Both nodes compute this.
+        ?assertMatch({200, <<137, "PNG", _/binary>>},
+                     ask(One, "GET", "/api/picture?width=200&height=200", none)),
+        ok = stopped(One),
+        ok = stopped(Again)
+    after running:end_epmd(Epmd)
+    end.
+
+%% Asks until the node says that it is ready (200), or that it is not (503).
+answers(Status, Server) ->
+    case ask(Server, "GET", "/ready", none) of
+        {Status, _} -> ok;
+        _ -> answers(Status, Server)
+    end.
 
 %% Random and broken requests. After them the server answers, with the same number of processes.
 hostile_bytes(Config) ->
@@ -111,7 +160,7 @@ hostile_bytes(Config) ->
          _ = gen_tcp:recv(Socket, 0),
          ok = gen_tcp:close(Socket)
      end || _ <- lists:seq(1, 1000)],
-    ?assertMatch({200, #{<<"cases">> := _}}, ask(Server, get, "/api/cases", none)),
+    ?assertMatch({200, #{<<"cases">> := _}}, ask(Server, "GET", "/api/cases", none)),
     ok = stopped(Server).
 
 %% A right request with some of its bytes changed, doubled, or lost
@@ -163,22 +212,36 @@ pages(Config) ->
 started(Program, Settings) ->
     Port = running:start(Program, [],
                          #{env => [{"DOCKET_SECRET", "secret"}, {"DOCKET_PORT", "0"} | Settings]}),
-    <<"docket: http on port ", Number/binary>> = running:line(Port),
-    #{program => Port, port => binary_to_integer(Number), user => "ann:secret"}.
+    _ = running:until(Port, <<"docket: http on port ">>),
+    Number = binary_to_integer(running:line(Port)),
+    #{program => Port, port => Number, user => "ann:secret"}.
 
 stopped(#{program := Program}) ->
     ok = running:signal(Program, "TERM"),
     {0, _} = running:ended(Program),
     ok.
 
+%% Not httpc: OTP 25's asks again and again after a 503.
 ask(#{port := Port, user := User}, Method, Path, Body) ->
-    Headers = [{"authorization", "Basic " ++ base64:encode_to_string(User)}],
-    Url = "http://127.0.0.1:" ++ integer_to_list(Port) ++ Path,
-    Request = case Body of
-                  none -> {Url, Headers};
-                  #{} -> {Url, Headers, "application/json", iolist_to_binary(jiffy:encode(Body))};
-                  _ -> {Url, Headers, "text/plain", Body}
+    Content = case Body of
+                  none -> <<>>;
+                  #{} -> iolist_to_binary(jiffy:encode(Body));
+                  _ -> Body
               end,
-    {ok, {{_, Status, _}, _, Answer}} =
-        httpc:request(Method, Request, [{autoredirect, false}], [{body_format, binary}]),
-    {Status, try jiffy:decode(Answer, [return_maps]) catch _:_ -> Answer end}.
+    {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
+    ok = gen_tcp:send(Socket, [Method, " ", Path, " HTTP/1.1\r\nHost: docket\r\n"
+                               "Connection: close\r\nContent-Type: text/plain\r\n"
+                               "Authorization: Basic ", base64:encode(User),
+                               "\r\nContent-Length: ", integer_to_list(byte_size(Content)),
+                               "\r\n\r\n", Content]),
+    <<"HTTP/1.1 ", Status:3/binary, Rest/binary>> = received(Socket, <<>>),
+    [_, Answer] = binary:split(Rest, <<"\r\n\r\n">>),
+    {binary_to_integer(Status), try jiffy:decode(Answer, [return_maps]) catch _:_ -> Answer end}.
+
+received(Socket, Bytes) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, More} -> received(Socket, <<Bytes/binary, More/binary>>);
+        {error, closed} ->
+            ok = gen_tcp:close(Socket),
+            Bytes
+    end.

@@ -6,7 +6,7 @@
 -behaviour(application).
 
 -export([start/2, stop/1]).
--export([run/1, picture/1, ready/0, port/0]).
+-export([run/1, picture/1, ready/0, port/0, say/1]).
 
 -export_type([refusal/0]).
 
@@ -33,6 +33,8 @@ started({error, Reason} = Error) ->
     say(["the server cannot start: ", why(Reason)]),
     Error.
 
+%% @doc Writes a line about this node for its operator.
+-spec say(unicode:chardata()) -> ok.
 say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
 
 %% The reason inside of those of the supervisors
@@ -45,7 +47,7 @@ why(Reason) -> io_lib:format("~0tp", [Reason]).
 
 %% @private
 -spec stop(term()) -> ok.
-stop(_) -> docket_store:stop().
+stop(_) -> ok.
 
 %% @doc Runs one operation. The process that calls this does the work.
 -spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
@@ -67,9 +69,10 @@ gated(Gate, Fun) ->
             Error
     end.
 
-%% @doc Tells whether this node can serve requests: its tables are loaded.
+%% @doc Tells whether this node can serve requests: its tables are loaded, and it is in the
+%% majority.
 -spec ready() -> boolean().
-ready() -> docket_store:ready().
+ready() -> docket_store:ready() andalso docket_cluster:is_majority().
 
 %% @doc Returns the port that the server listens on.
 -spec port() -> inet:port_number().

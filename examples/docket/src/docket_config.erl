@@ -10,16 +10,19 @@
 
 -export_type([key/0, error/0]).
 
--type key() :: port | ip | secret | dir | mode | clients | running | waiting | patience
-             | body_timeout | document | pictures.
+-type key() :: nodes | retry | port | ip | secret | dir | mode | clients | running | waiting
+             | patience | deadline | body_timeout | document | pictures.
 
--type error() :: {bad_setting, {key(), Value :: term(), Wanted :: string()}} | {no_secret, []}.
+-type error() :: {bad_setting, {key(), Value :: term(), Wanted :: string()}} | {no_secret, []}
+               | {not_listed, {node(), [node()]}}.
 
 %% Each setting with its type and its default.
 -define(SETTINGS,
-        [{port, port, 8080}, {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
+        [{nodes, nodes, []}, {retry, positive, 1000}, {port, port, 8080}, {ip, ip, {127, 0, 0, 1}},
+         {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
-         {waiting, positive, 512}, {patience, positive, 1000}, {body_timeout, positive, 10000},
+         {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
+             {body_timeout, positive, 10000},
          {document, positive, 262144}, {pictures, positive, 2}]).
 
 %% @doc Returns a setting that load/0 has read.
@@ -31,6 +34,11 @@ get(Key) -> maps:get(Key, persistent_term:get(?MODULE)).
 load() -> load(?SETTINGS, #{}).
 
 load([], #{secret := none}) -> {error, {no_secret, []}};
+load([], #{nodes := [_ | _] = Nodes} = Settings) ->
+    case lists:member(node(), Nodes) of
+        true -> persistent_term:put(?MODULE, Settings);
+        false -> {error, {not_listed, {node(), Nodes}}}
+    end;
 load([], Settings) -> persistent_term:put(?MODULE, Settings);
 load([{Key, Type, Default} | More], Settings) ->
     Value = case os:getenv(variable(Key)) of
@@ -78,12 +86,34 @@ check(dir, [_ | _] = Path) ->
         false -> {error, "the path of a directory, or none"}
     end;
 check(dir, _) -> {error, "the path of a directory, or none"};
+check(nodes, Value) when is_list(Value) ->
+    Names = case Value of
+                [Char | _] when is_integer(Char) ->
+                    [string:trim(Name) || Name <- string:lexemes(Value, ",")];
+                _ -> Value
+            end,
+    Checked = [Node || {ok, Node} <- [node_name(Name) || Name <- Names]],
+    case length(Checked) =:= length(Names) andalso length(lists:usort(Checked)) =:= length(Names)
+        andalso length(Names) =< 64 of
+        true -> {ok, Checked};
+        false -> {error, "at most 64 different names of nodes, such as one@host"}
+    end;
+check(nodes, _) -> {error, "names of nodes"};
 check(mode, Value) ->
     Modes = [transaction, sync_transaction, async_dirty, sync_dirty],
     case [Mode || Mode <- Modes, Value =:= Mode orelse Value =:= atom_to_list(Mode)] of
         [Mode] -> {ok, Mode};
         [] -> {error, lists:join(", ", [atom_to_list(Mode) || Mode <- Modes])}
     end.
+
+node_name(Name) when is_atom(Name) -> node_name(atom_to_list(Name));
+node_name(Name) when is_list(Name), length(Name) < 256 ->
+    case string:split(Name, "@") of
+        [[_ | _], [_ | _]] ->
+            try {ok, list_to_atom(Name)} catch error:badarg -> error end;
+        _ -> error
+    end;
+node_name(_) -> error.
 
 number(Value, Least, Most, Wanted) when is_list(Value) ->
     try number(list_to_integer(Value), Least, Most, Wanted)
@@ -96,5 +126,9 @@ number(_, _, _, Wanted) -> {error, Wanted}.
 -spec format_error(error()) -> unicode:chardata().
 format_error({bad_setting, {Key, Value, Wanted}}) ->
     io_lib:format("the setting ~s (~s) is ~0tp: give ~s", [Key, variable(Key), Value, Wanted]);
+format_error({not_listed, {Node, Nodes}}) ->
+    io_lib:format("this node is ~s, which the setting nodes (DOCKET_NODES) does not list (~s): "
+                  "give all nodes the same list, and each node a name from it",
+                  [Node, lists:join(", ", [atom_to_list(Each) || Each <- Nodes])]);
 format_error({no_secret, _}) ->
     "nobody could log in: set DOCKET_SECRET to a password for all users".

@@ -156,7 +156,9 @@ public(#{method := <<"GET">>, path := [<<"live">>]}) -> docket_api:text(200, "al
 public(#{method := <<"GET">>, path := [<<"ready">>]}) ->
     case docket:ready() of
         true -> docket_api:text(200, "ready\n");
-        false -> docket_api:text(503, "not ready: the tables are not loaded\n")
+        false -> docket_api:text(503,
+                                 "not ready: the tables are not loaded, or this node is not in "
+                                 "the majority\n")
     end;
 public(#{headers := Headers} = Request) ->
     case user(proplists:get_value("authorization", Headers, "")) of

@@ -4,10 +4,8 @@
 %% atomic step, as far as its mode promises that.
 %% @hidden
 -module(docket_store).
--behaviour(gen_server).
 
--export([start_link/0, stop/0, run/1, ready/0, new_id/1, format_error/1]).
--export([init/1, handle_call/3, handle_cast/2]).
+-export([start_link/0, run/1, ready/0, new_id/1, format_error/1]).
 
 -export_type([rows/0, table/0, row/0, refusal/0]).
 
@@ -16,10 +14,11 @@
 -type row() :: tuple().
 -type refusal() :: not_ready    % the tables are not loaded
                  | minority     % too few nodes are connected
+                 | unknown      % the operation took too long, and may have been done
                  | disk.        % the change is made, but may be lost if the node ends
 
--callback start() -> {ok, Node :: 0..63} | {error, term()}.
--callback stop() -> ok.
+%% Starts the process of the store. It may get ready later.
+-callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
 -callback run(write | read | scan, fun(() -> Result)) -> Result | {error, refusal()}.
 -callback format_error(term()) -> unicode:chardata().
@@ -33,16 +32,18 @@
 
 %% @doc Starts the store, and makes the source of ids.
 -spec start_link() -> gen_server:start_ret().
-start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+start_link() ->
+    ok = persistent_term:put(?MODULE, docket_id:source(docket_cluster:number())),
+    ?STORE:start_link().
 
-%% @doc Stops the store.
--spec stop() -> ok.
-stop() -> ?STORE:stop().
-
-%% @doc Runs an operation.
+%% @doc Runs an operation. A node that is not in the majority changes nothing, in no mode.
 -spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
 run(Operation) ->
-    ?STORE:run(docket_cases:kind(Operation), fun() -> docket_cases:work(?STORE, Operation) end).
+    Kind = docket_cases:kind(Operation),
+    case Kind =/= write orelse docket_cluster:is_majority() of
+        true -> ?STORE:run(Kind, fun() -> docket_cases:work(?STORE, Operation) end);
+        false -> {error, minority}
+    end.
 
 %% @doc Tells whether the tables are loaded.
 -spec ready() -> boolean().
@@ -55,21 +56,3 @@ new_id(Now) -> docket_id:new(persistent_term:get(?MODULE), Now).
 %% @doc Formats the reason why the store did not start.
 -spec format_error(term()) -> unicode:chardata().
 format_error(Reason) -> ?STORE:format_error(Reason).
-
-%% @private
--spec init([]) -> {ok, []} | {stop, {store, term()}}.
-init([]) ->
-    case ?STORE:start() of
-        {ok, Node} ->
-            ok = persistent_term:put(?MODULE, docket_id:source(Node)),
-            {ok, []};
-        {error, Reason} -> {stop, {store, Reason}}
-    end.
-
-%% @private
--spec handle_call(term(), gen_server:from(), []) -> {noreply, []}.
-handle_call(_, _, State) -> {noreply, State}.
-
-%% @private
--spec handle_cast(term(), []) -> {noreply, []}.
-handle_cast(_, State) -> {noreply, State}.

@@ -1289,7 +1289,7 @@ flags(Config) ->
 examples(Config) ->
     Top = filename:dirname(?config(whittle, Config)),
     Examples = filelib:wildcard(filename:join(Top, "examples/*/src/*.app.src")),
-    ?assertEqual(["blinky", "hello", "mixed", "presence", "relay", "sensors"],
+    ?assertEqual(["blinky", "docket", "hello", "mixed", "presence", "relay", "sensors"],
                  [filename:basename(File, ".app.src") || File <- Examples]),
     [begin
          Name = filename:basename(File, ".app.src"),

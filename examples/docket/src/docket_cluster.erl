@@ -1,0 +1,96 @@
+%% @doc Connects the nodes of the service, and tells whether this one is among the majority.
+%%
+%% All nodes have the same list (the setting `nodes'). The list is fixed while the service runs: a
+%% node that is down still counts. A node that sees half of the list or less may be cut off from the
+%% others, which may go on without it, so it must not change anything.
+%% @hidden
+-module(docket_cluster).
+-behaviour(gen_server).
+
+-export([start_link/0, nodes/0, number/0, is_majority/0, decide/3]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+%% `missing' are the nodes that the last line about them named.
+-record(state, {missing = unknown :: unknown | [node()]}).
+
+%% @doc Starts the process that connects the nodes.
+-spec start_link() -> gen_server:start_ret().
+start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% @doc Lists the nodes of the service. A node without the setting is alone.
+-spec nodes() -> [node(), ...].
+nodes() ->
+    case docket_config:get(nodes) of
+        [] -> [node()];
+        Nodes -> Nodes
+    end.
+
+%% @doc Returns the place of this node in the list, for its ids.
+-spec number() -> 0..63.
+number() -> length(lists:takewhile(fun(Node) -> Node =/= node() end, ?MODULE:nodes())).
+
+%% @doc Tells whether this node sees more than half of the nodes, itself among them.
+-spec is_majority() -> boolean().
+is_majority() ->
+    All = ?MODULE:nodes(),
+    2 * length(All -- missing(All)) > length(All).
+
+missing(All) -> All -- [node() | erlang:nodes()].
+
+%% @doc Decides between two parts of a service that cannot agree, after a partition. The larger part
+%% stays. Of two equal ones, that with the earliest node of the list stays: neither could change
+%% anything.
+-spec decide(Mine :: [node()], Theirs :: [node()], All :: [node()]) -> mine | theirs.
+decide(Mine, Theirs, All) ->
+    Order = fun(Part) ->
+                    First = lists:takewhile(fun(Node) -> not lists:member(Node, Part) end, All),
+                    {-length(Part), length(First)}
+            end,
+    case Order(Mine) =< Order(Theirs) of
+        true -> mine;
+        false -> theirs
+    end.
+
+%% @private
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    ok = net_kernel:monitor_nodes(true),
+    self() ! connect,
+    {ok, #state{}}.
+
+%% @private
+-spec handle_call(term(), gen_server:from(), #state{}) -> {noreply, #state{}}.
+handle_call(_, _, State) -> {noreply, State}.
+
+%% @private
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) -> {noreply, State}.
+
+%% @private
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(connect, State) ->
+    %% A node that does not answer holds up an attempt for seconds.
+    _ = [spawn(net_kernel, connect_node, [Node]) || Node <- missing(?MODULE:nodes())],
+    _ = erlang:send_after(docket_config:get(retry), self(), connect),
+    {noreply, told(State)};
+handle_info({nodeup, _}, State) -> {noreply, told(State)};
+handle_info({nodedown, _}, State) -> {noreply, told(State)};
+handle_info(_, State) -> {noreply, State}.
+
+told(#state{missing = Missing} = State) ->
+    All = ?MODULE:nodes(),
+    case missing(All) of
+        Missing -> State;
+        [] when length(All) =:= 1 -> State#state{missing = []};
+        [] ->
+            docket:say(["all ", integer_to_list(length(All)), " nodes are connected"]),
+            State#state{missing = []};
+        Now ->
+            docket:say(["missing nodes: ", lists:join(", ", [atom_to_list(Node) || Node <- Now]),
+                        case is_majority() of
+                            true -> "";
+                            false ->
+                                ". This node refuses changes, because it is not in the majority"
+                        end]),
+            State#state{missing = Now}
+    end.

@@ -1,0 +1,267 @@
+%% @doc Makes the database, or makes this node a part of it.
+%%
+%% A node whose directory has a database goes on with it. Any other node joins a node that has the
+%% database. Only the first node of the list makes a new one, and only while all nodes are connected
+%% and none has one: a node that lost its disk must not start an empty service beside the others.
+%% @hidden
+-module(docket_mnesia_schema).
+
+-export([directory/0, alone/0, attempt/0, state/0, admit/1, leave_behind/1]).
+-export([is_loaded/0, is_spread/0, names/0, format_error/1]).
+
+-export_type([error/0]).
+
+-type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
+               | {table, {atom(), term()}} | {load, term()} | {join, {node(), term()}}
+               | {version, {Stored :: term(), Own :: pos_integer()}}.
+
+%% The version of the rows. A later program that changes them raises it.
+-define(VERSION, 1).
+-define(TABLES_MS, 1000).
+-define(CALL_MS, 10000).
+-define(SCHEMA_FILE, "schema.DAT").
+
+%% @doc Checks the directory, and tells Mnesia about it.
+-spec directory() -> ok | {error, error()}.
+directory() ->
+    case docket_config:get(dir) of
+        none ->
+            %% A dump of Mnesia would hold the cases, and lie in the working directory.
+            ok = application:set_env(mnesia, core_dir, "/dev/null"),
+            application:set_env(mnesia, schema_location, ram);
+        Dir ->
+            Probe = filename:join(Dir, "docket.probe"),
+            case [filelib:ensure_dir(Probe), file:write_file(Probe, []), file:delete(Probe)] of
+                [ok, ok, ok] ->
+                    ok = application:set_env(mnesia, core_dir, Dir),
+                    application:set_env(mnesia, dir, Dir);
+                Results ->
+                    [{error, Reason} | _] = [Error || {error, _} = Error <- Results],
+                    {error, {directory, {Dir, Reason}}}
+            end
+    end.
+
+%% @doc Starts the database of a node that has no others.
+-spec alone() -> ok | {wait, iodata()} | {error, error()}.
+alone() ->
+    case state() of
+        fresh -> steps([fun found/0, fun loaded/0]);
+        _ -> steps([fun start/0, fun version/0, fun copies/0, fun loaded/0])
+    end.
+
+%% @doc Tries to start the database of one of several nodes. `wait' says what must happen first.
+-spec attempt() -> ok | {wait, iodata()} | {error, error()}.
+attempt() ->
+    case state() of
+        fresh -> fresh(docket_cluster:nodes() -- [node()]);
+        _ -> steps([fun start/0, fun version/0, fun copies/0, fun loaded/0])
+    end.
+
+fresh(Others) ->
+    States = [{Node, asked(Node)} || Node <- Others],
+    case [Node || {Node, running} <- States] of
+        [Node | _] -> steps([fun() -> join(Node) end, fun version/0, fun copies/0, fun loaded/0]);
+        [] ->
+            case {[Node || {Node, State} <- States, State =/= fresh], docket_cluster:nodes()} of
+                {[], [First | _]} when First =:= node() -> steps([fun found/0, fun loaded/0]);
+                {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
+                {Missing, _} ->
+                    {wait, ["has no database, and waits for ", names_of(Missing), " to be ready"]}
+            end
+    end.
+
+asked(Node) ->
+    try erpc:call(Node, ?MODULE, state, [], ?CALL_MS)
+    catch _:_ -> unknown
+    end.
+
+%% @doc Tells what this node has: no database, a running one with the tables, or one that is not
+%% ready. Other nodes ask this.
+-spec state() -> fresh | running | waiting.
+state() ->
+    case mnesia:system_info(is_running) of
+        yes ->
+            case is_loaded() of
+                true -> running;
+                false -> waiting
+            end;
+        no ->
+            case mnesia:system_info(use_dir) of
+                true -> waiting;
+                false -> fresh
+            end;
+        _ -> waiting
+    end.
+
+%% A new database
+
+found() ->
+    steps([fun() ->
+                   case docket_config:get(dir) of
+                       none -> ok;
+                       _ -> said(schema, mnesia:create_schema([node()]))
+                   end
+           end, fun start/0
+          | [fun() -> create(Table) end || Table <- docket_cases:tables()]]).
+
+start() -> said(schema, mnesia:start()).
+
+said(_, ok) -> ok;
+said(What, {error, Reason}) -> {error, {What, Reason}}.
+
+create({Name, Fields, Type}) ->
+    done(Name, mnesia:create_table(Name, [{attributes, Fields}, {type, Type}, {kind(), [node()]},
+                                          {majority, true},
+                                          {user_properties, [{docket_version, ?VERSION}]}])).
+
+done(_, {atomic, ok}) -> ok;
+done(Name, {aborted, {already_exists, Name}}) -> ok;
+done(Name, {aborted, {already_exists, Name, _}}) -> ok;
+done(_, {aborted, {not_active, _, _, Nodes}}) ->
+    {wait, ["waits for ", names_of(Nodes), ", which must be up while a node joins"]};
+done(Name, {aborted, Reason}) -> {error, {table, {Name, Reason}}}.
+
+kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies end.
+
+%% The database of another node
+
+join(Node) ->
+    try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
+        {ok, Schema} ->
+            steps([fun() -> said(schema, file:write_file(schema_file(), Schema)) end,
+                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0]);
+        ok ->
+            steps([fun start/0,
+                   fun() ->
+                           case mnesia:change_config(extra_db_nodes, [Node]) of
+                               {ok, [_ | _]} -> ok;
+                               {ok, []} -> {wait, ["waits for ", name(Node)]};
+                               {error, Reason} -> {error, {join, {Node, Reason}}}
+                           end
+                   end]);
+        {wait, _} = Wait -> Wait;
+        {error, _} = Error -> Error
+    catch _:_ -> {wait, ["waits for ", name(Node)]}
+    end.
+
+%% @doc Lets a node in that has no database. A node that kept its part on a disk, and has lost it,
+%% gets the schema: the file that says which nodes have which tables. Mnesia could also forget the
+%% node and let it join anew, but only while all other nodes run and are a majority without it.
+-spec admit(node()) -> ok | {ok, Schema :: binary()} | {wait, iodata()}.
+admit(Node) ->
+    Runs = lists:member(Node, mnesia:system_info(running_db_nodes)),
+    OnDisk = lists:member(Node, mnesia:table_info(schema, disc_copies)),
+    if
+        Runs -> {wait, "waits until its former self is gone"};
+        OnDisk ->
+            dumped = mnesia:dump_log(),
+            file:read_file(schema_file());
+        true -> ok
+    end.
+
+schema_file() -> filename:join(mnesia:system_info(directory), ?SCHEMA_FILE).
+
+%% Makes the copies of this node that are missing. A node that ended while it joined has some of
+%% them.
+copies() ->
+    Schema = case {kind(), mnesia:table_info(schema, storage_type)} of
+                 {disc_copies, ram_copies} ->
+                     [fun() ->
+                              done(schema,
+                                   mnesia:change_table_copy_type(schema, node(), disc_copies))
+                      end];
+                 _ -> []
+             end,
+    steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
+
+copy(Name) ->
+    case lists:member(Name, mnesia:system_info(tables)) of
+        false -> {wait, "waits until the tables exist"};
+        true ->
+            case mnesia:table_info(Name, storage_type) of
+                unknown -> done(Name, mnesia:add_table_copy(Name, node(), kind()));
+                _ -> ok
+            end
+    end.
+
+%% A program must not read rows that a later one has written.
+version() ->
+    Known = [Name || Name <- names(), lists:member(Name, mnesia:system_info(tables))],
+    Stored = lists:usort([Value || Name <- Known,
+                                   {docket_version, Value} <- mnesia:table_info(Name,
+                                                                                user_properties)]),
+    case Stored of
+        [] -> ok;
+        [?VERSION] -> ok;
+        Versions -> {error, {version, {lists:max(Versions), ?VERSION}}}
+    end.
+
+loaded() ->
+    case mnesia:wait_for_tables(names(), ?TABLES_MS) of
+        ok -> ok;
+        {timeout, _} ->
+            Down = mnesia:system_info(db_nodes) -- mnesia:system_info(running_db_nodes),
+            {wait, ["waits for the tables, which ",
+                    case Down of [] -> "load"; _ ->
+                        [names_of(Down), " may have in a later state"] end]};
+        {error, Reason} -> {error, {load, Reason}}
+    end.
+
+%% @doc Tells whether this node has loaded its copies of all tables. Mnesia also reads from another
+%% node, while this one has none.
+-spec is_loaded() -> boolean().
+is_loaded() ->
+    try lists:all(fun(Name) -> mnesia:table_info(Name, where_to_read) =:= node() end, names())
+    catch exit:{aborted, _} -> false
+    end.
+
+%% @doc Tells whether most nodes of the service have copies. Mnesia's own majority counts the nodes
+%% with copies only, which is one node when a service begins.
+-spec is_spread() -> boolean().
+is_spread() ->
+    All = length(docket_cluster:nodes()),
+    try lists:all(fun(Name) -> 2 * length(mnesia:table_info(Name, all_nodes)) > All end, names())
+    catch exit:{aborted, _} -> false
+    end.
+
+%% @doc Stops the database of this node, and makes its next start take the rows of other nodes.
+-spec leave_behind([node(), ...]) -> ok | {error, error()}.
+leave_behind(Nodes) ->
+    stopped = mnesia:stop(),
+    case docket_config:get(dir) of
+        none -> ok;
+        _ -> said(schema, mnesia:set_master_nodes(Nodes))
+    end.
+
+%% @doc Lists the names of the tables.
+-spec names() -> [atom()].
+names() -> [Name || {Name, _, _} <- docket_cases:tables()].
+
+name(Node) -> atom_to_list(Node).
+
+names_of(Nodes) -> lists:join(", ", [name(Node) || Node <- Nodes]).
+
+steps([]) -> ok;
+steps([Step | More]) ->
+    case Step() of
+        ok -> steps(More);
+        Other -> Other
+    end.
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({directory, {Dir, Reason}}) ->
+    io_lib:format("the directory ~ts cannot be written (~ts); set DOCKET_DIR to another one, or to "
+                  "none to keep the cases in memory only", [Dir, file:format_error(Reason)]);
+format_error({schema, Reason}) ->
+    io_lib:format("Mnesia does not start with its files in ~ts: ~0tp",
+                  [docket_config:get(dir), Reason]);
+format_error({table, {Name, Reason}}) ->
+    io_lib:format("Mnesia cannot make the table ~s: ~0tp", [Name, Reason]);
+format_error({load, Reason}) ->
+    io_lib:format("Mnesia cannot load the tables: ~0tp", [Reason]);
+format_error({join, {Node, Reason}}) ->
+    io_lib:format("this node cannot join the database of ~s: ~0tp", [Node, Reason]);
+format_error({version, {Stored, Own}}) ->
+    io_lib:format("the database has rows of version ~0tp, and this program knows version ~b: start "
+                  "a later program", [Stored, Own]).

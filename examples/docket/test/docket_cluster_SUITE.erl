@@ -1,0 +1,265 @@
+%% Tests a service of several nodes: how they find each other, crash, part, and come together again.
+%%
+%% The nodes are peers of this test, which talks to them over their standard input and output, so
+%% it is no part of their network. A partition is a cookie that does not fit.
+-module(docket_cluster_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, replaced/1,
+         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
+
+-define(SECRET, "secret").
+
+all() ->
+    [decide, unlisted, together, killed, two_nodes, all_killed, replaced, replaced_of_two,
+     in_memory,
+     waits_for_others, alone_of_three, halves, future].
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    _ = file:del_dir_r(Dir),
+    Host = lists:last(string:split(atom_to_list(node()), "@")),
+    Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
+    put(nodes, [list_to_atom(Letter ++ Id ++ "@" ++ Host) || Letter <- ["a", "b", "c", "d"]]),
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) -> ok.
+
+names(Count) -> lists:sublist(get(nodes), Count).
+
+decide(_) ->
+    All = [a, b, c, d],
+    [?assertEqual({Mine, Theirs, Winner}, {Mine, Theirs, docket_cluster:decide(Mine, Theirs, All)})
+     || {Mine, Theirs, Winner} <-
+            [{[a], [b, c, d], theirs}, {[b, c, d], [a], mine}, {[c, d], [a, b], theirs},
+             {[a, d], [b, c], mine}, {[b], [c], mine}, {[d], [c], theirs}]].
+
+%% A node with a wrong name says so, instead of waiting for a majority forever.
+unlisted(_) ->
+    ?assertMatch({error, _}, docket_config:check(nodes, "a@b,a@b")),
+    ?assertMatch({error, _}, docket_config:check(nodes, "a")),
+    ?assertMatch({error, _}, docket_config:check(nodes, lists:duplicate(300, $a) ++ "@b")),
+    ?assertEqual({ok, ['a@b', 'c@d']}, docket_config:check(nodes, "a@b, c@d")),
+    _ = application:load(docket),
+    [application:set_env(docket, Key, Value)
+     || {Key, Value} <- [{secret, ?SECRET}, {nodes, ['a@b']}]],
+    {error, {not_listed, _} = Error} = docket_config:load(),
+    ok = application:unload(docket),
+    {match, _} = re:run(docket_config:format_error(Error), "DOCKET_NODES").
+
+%% What one node writes, all have.
+together(Config) ->
+    Peers = started(names(3), Config),
+    Ids = [new_case(Peer) || Peer <- Peers],
+    [{ok, _} = show(Id, Peer) || Id <- Ids, Peer <- Peers],
+    %% The nodes make different ids, even at the same time.
+    ?assertEqual(3, length(lists:usort([on(Peer, docket_store, new_id, [0]) || Peer <- Peers]))),
+    stopped(Peers).
+
+%% Two of three go on. The third has their changes when it is back.
+killed(Config) ->
+    [A, B, C] = started(names(3), Config),
+    First = new_case(C),
+    ok = kill(C),
+    ok = until(A, ready, true),
+    Second = new_case(A),
+    C1 = start(lists:last(names(3)), names(3), Config),
+    ok = until(C1, ready, true),
+    [{ok, _} = show(Id, Peer) || Id <- [First, Second, new_case(C1)], Peer <- [A, B, C1]],
+    stopped([A, B, C1]).
+
+%% Of two nodes, none is a majority: what is left serves reads, and refuses changes.
+two_nodes(Config) ->
+    [A, B] = started(names(2), Config),
+    Id = new_case(A),
+    ok = kill(B),
+    ok = until(A, ready, false),
+    ?assertEqual({error, minority}, create(A)),
+    {ok, _} = show(Id, A),
+    B1 = start(lists:last(names(2)), names(2), Config),
+    [ok = until(Peer, ready, true) || Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    stopped([A, B1]).
+
+%% All cases that were acknowledged are there after all nodes were killed at once.
+all_killed(Config) ->
+    Peers = started(names(3), Config),
+    Ids = [new_case(Peer) || _ <- lists:seq(1, 20), Peer <- Peers],
+    [ok = kill(Peer) || Peer <- Peers],
+    Again = started(names(3), Config),
+    [{ok, _} = show(Id, Peer) || Id <- Ids, Peer <- Again],
+    stopped(Again).
+
+%% A node that lost its disk gets everything from the others.
+replaced(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(C),
+    ok = kill(A),
+    [First | _] = names(3),
+    ok = file:del_dir_r(dir(First, Config)),
+    A1 = start(First, names(3), Config),
+    ok = until(A1, ready, true),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
+    stopped([A1, B, C]).
+
+%% Also one of two, where the other one is no majority for Mnesia.
+replaced_of_two(Config) ->
+    [A, B] = started(names(2), Config),
+    Id = new_case(A),
+    ok = kill(B),
+    Second = lists:last(names(2)),
+    ok = file:del_dir_r(dir(Second, Config)),
+    B1 = start(Second, names(2), Config),
+    [ok = until(Peer, ready, true) || Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    ?assertEqual(true, on(A, mnesia, table_info, [docket_case, majority])),
+    stopped([A, B1]).
+
+in_memory(Config) ->
+    Memory = [{dir, none} | Config],
+    [A, B] = started(names(2), Memory),
+    Id = new_case(B),
+    ok = kill(A),
+    A1 = start(hd(names(2)), names(2), Memory),
+    [ok = until(Peer, ready, true) || Peer <- [A1, B]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B]],
+    stopped([A1, B]).
+
+%% The first node makes no empty database while others are missing.
+waits_for_others(Config) ->
+    [First, Second] = names(2),
+    A = start(First, [First, Second], Config),
+    ?assertMatch({wait, _}, on(A, docket_mnesia_schema, attempt, [])),
+    ?assertEqual({error, minority}, create(A)),
+    B = start(Second, [First, Second], Config),
+    [ok = until(Peer, ready, true) || Peer <- [A, B]],
+    stopped([A, B]).
+
+%% A node that is cut off refuses changes; the others go on. Afterwards it has their cases.
+alone_of_three(Config) ->
+    [A, B, C] = Peers = started(names(3), Config),
+    Before = new_case(A),
+    ok = parted([A], [B, C]),
+    ok = until(A, ready, false),
+    [ok = until(Peer, ready, true) || Peer <- [B, C]],
+    ?assertEqual({error, minority}, create(A)),
+    Meanwhile = [new_case(Peer) || Peer <- [B, C, B, C]],
+    ok = joined([A], [B, C]),
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    [ok = until(A, has, Id) || Id <- Meanwhile],
+    [{ok, _} = show(Id, Peer) || Id <- [Before, new_case(A) | Meanwhile], Peer <- Peers],
+    stopped(Peers).
+
+%% Two halves both refuse changes, and lose nothing.
+halves(Config) ->
+    [A, B, C, D] = Peers = started(names(4), Config),
+    Before = new_case(D),
+    ok = parted([A, B], [C, D]),
+    [ok = until(Peer, ready, false) || Peer <- Peers],
+    [?assertEqual({error, minority}, create(Peer)) || Peer <- Peers],
+    ok = joined([A, B], [C, D]),
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    [ok = until(Peer, has, Before) || Peer <- Peers],
+    After = new_case(C),
+    [{ok, _} = show(After, Peer) || Peer <- Peers],
+    stopped(Peers).
+
+%% A program does not read rows that a later one wrote.
+future(Config) ->
+    [A, B] = started(names(2), Config),
+    [{atomic, ok} = on(A, mnesia, write_table_property, [Table, {docket_version, 2}])
+     || Table <- [docket_case, docket_event, docket_file]],
+    [dumped = on(Peer, mnesia, dump_log, []) || Peer <- [A, B]],
+    ok = kill(B),
+    B1 = start(lists:last(names(2)), names(2), Config),
+    Error = until_error(B1),
+    ?assertEqual({version, {2, 1}}, Error),
+    {match, _} = re:run(docket_mnesia_schema:format_error(Error), "start a later program"),
+    stopped([A, B1]).
+
+%% The nodes
+
+started(Names, Config) ->
+    Peers = [start(Name, Names, Config) || Name <- Names],
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    Peers.
+
+start(Name, Names, Config) ->
+    [Short, Host] = string:split(atom_to_list(Name), "@"),
+    {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
+                                         shutdown => halt,
+                                         args => ["-connect_all", "false", "-setcookie", "docket",
+                                                  "-pa" | code:get_path()]}),
+    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
+    ok = peer:call(Peer, application, load, [docket]),
+    [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
+     || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {nodes, Names}, {retry, 50},
+                         {dir, dir(Name, Config)}]],
+    {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
+    Peer.
+
+dir(Name, Config) ->
+    case proplists:get_value(dir, Config) of
+        none -> none;
+        Dir -> filename:join(Dir, atom_to_list(Name))
+    end.
+
+on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
+
+new_case(Peer) ->
+    {ok, Case} = create(Peer),
+    docket_case:key(Case).
+
+create(Peer) ->
+    Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),
+    on(Peer, docket, run, [{create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1}]).
+
+show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
+
+%% Asks a node until it gives the wanted answer. Each question takes as long as the node needs.
+until(Peer, ready, Wanted) ->
+    case on(Peer, docket, ready, []) of
+        Wanted -> ok;
+        _ -> until(Peer, ready, Wanted)
+    end;
+until(Peer, has, Key) ->
+    case show(Key, Peer) of
+        {ok, _} -> ok;
+        {error, _} -> until(Peer, has, Key)
+    end.
+
+%% Waits until the application has given up, and asks for the reason again.
+until_error(Peer) ->
+    case lists:keymember(docket, 1, on(Peer, application, which_applications, [])) of
+        true -> until_error(Peer);
+        false ->
+            {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
+            Reason
+    end.
+
+%% The node ends at once, without a word to the others.
+kill(Peer) ->
+    Pid = on(Peer, os, getpid, []),
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    [] = os:cmd("kill -KILL " ++ Pid),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
+
+stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
+
+parted(Ones, Others) ->
+    each_pair(Ones, Others,
+              fun(Peer, Name) ->
+                      Wrong = on(Peer, erlang, node, []),
+                      on(Peer, erlang, set_cookie, [Name, Wrong])
+              end),
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, disconnect_node, [Name]) end).
+
+joined(Ones, Others) ->
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, set_cookie, [Name, docket]) end).
+
+each_pair(Ones, Others, Fun) ->
+    [Fun(One, on(Other, erlang, node, [])) || {As, Bs} <- [{Ones, Others}, {Others, Ones}],
+                                              One <- As, Other <- Bs],
+    ok.
