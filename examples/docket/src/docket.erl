@@ -19,8 +19,12 @@
 start(_, _) ->
     case docket_config:load() of
         ok ->
-            ok = docket_counts:define(),
-            started(docket_sup:start_link());
+            case docket_store:check() of
+                ok ->
+                    ok = docket_counts:define(),
+                    started(docket_sup:start_link());
+                {error, Reason} -> started({error, {store, Reason}})
+            end;
         {error, Reason} = Error ->
             say(docket_config:format_error(Reason)),
             Error
@@ -39,7 +43,11 @@ say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
 
 %% The reason inside of those of the supervisors
 why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
+why({shutdown, Reason}) -> why(Reason);
 why({store, Reason}) -> docket_store:format_error(Reason);
+why({listen, eaddrnotavail}) ->
+    io_lib:format("this machine has no address ~s; choose another one with DOCKET_IP",
+                  [inet:ntoa(docket_config:get(ip))]);
 why({listen, Reason}) ->
     io_lib:format("port ~b cannot be opened (~ts); choose another one with DOCKET_PORT",
                   [docket_config:get(port), inet:format_error(Reason)]);

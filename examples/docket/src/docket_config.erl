@@ -94,9 +94,9 @@ check(nodes, Value) when is_list(Value) ->
             end,
     Checked = [Node || {ok, Node} <- [node_name(Name) || Name <- Names]],
     case length(Checked) =:= length(Names) andalso length(lists:usort(Checked)) =:= length(Names)
-        andalso length(Names) =< 64 of
+        andalso length(Names) =< 64 andalso (Names =/= [] orelse Value =:= []) of
         true -> {ok, Checked};
-        false -> {error, "at most 64 different names of nodes, such as one@host"}
+        false -> {error, "names of nodes, such as one@host,two@host: at most 64, each once"}
     end;
 check(nodes, _) -> {error, "names of nodes"};
 check(mode, Value) ->

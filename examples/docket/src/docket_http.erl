@@ -48,7 +48,7 @@ init([]) ->
         {ok, Httpd} ->
             true = link(Httpd),
             {ok, Httpd};
-        {error, Reason} -> {stop, listen_error(Reason)}
+        {error, Reason} -> {stop, {shutdown, listen_error(Reason)}}
     end.
 
 listen_error(Reason) ->

@@ -21,19 +21,16 @@
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
 
 %% @private
--spec init([]) -> {ok, #state{}} | {stop, {store, term()}}.
+-spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, term()}}}.
 init([]) ->
     process_flag(trap_exit, true),
-    case docket_mnesia_schema:directory() of
-        ok -> first(docket_cluster:nodes());
-        {error, Reason} -> {stop, {store, Reason}}
-    end.
+    first(docket_cluster:nodes()).
 
 first([_]) ->
     case docket_mnesia_schema:alone() of
         ok -> {ok, ready(#state{})};
-        {wait, Why} -> {stop, {store, {load, iolist_to_binary(Why)}}};
-        {error, Reason} -> {stop, {store, Reason}}
+        {wait, Why} -> {stop, {shutdown, {store, {load, iolist_to_binary(Why)}}}};
+        {error, Reason} -> {stop, {shutdown, {store, Reason}}}
     end;
 first(_) ->
     self() ! attempt,
@@ -107,5 +104,10 @@ restarted(Theirs, State) ->
 %% @private
 -spec terminate(term(), #state{}) -> ok.
 terminate(_, _) ->
-    _ = mnesia:stop(),
-    ok.
+    %% While the whole node stops, OTP stops Mnesia too, and answers no request for it.
+    case init:get_status() of
+        {stopping, _} -> ok;
+        _ ->
+            _ = mnesia:stop(),
+            ok
+    end.

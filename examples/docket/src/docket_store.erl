@@ -5,7 +5,7 @@
 %% @hidden
 -module(docket_store).
 
--export([start_link/0, run/1, ready/0, new_id/1, format_error/1]).
+-export([check/0, start_link/0, run/1, ready/0, new_id/1, format_error/1]).
 
 -export_type([rows/0, table/0, row/0, refusal/0]).
 
@@ -17,6 +17,8 @@
                  | unknown      % the operation took too long, and may have been done
                  | disk.        % the change is made, but may be lost if the node ends
 
+%% Checks what the store needs from outside.
+-callback check() -> ok | {error, term()}.
 %% Starts the process of the store. It may get ready later.
 -callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
@@ -29,6 +31,10 @@
 -callback before(table(), Key :: term()) -> term() | '$end_of_table'.
 
 -define(STORE, docket_store_mnesia).
+
+%% @doc Checks what the store needs from outside, such as its directory.
+-spec check() -> ok | {error, term()}.
+check() -> ?STORE:check().
 
 %% @doc Starts the store, and makes the source of ids.
 -spec start_link() -> gen_server:start_ret().

@@ -6,8 +6,12 @@
 -module(docket_store_mnesia).
 -behaviour(docket_store).
 
--export([start_link/0, ready/0, run/2, format_error/1]).
+-export([check/0, start_link/0, ready/0, run/2, format_error/1]).
 -export([read/3, write/2, delete/2, before/2]).
+
+%% @doc Checks the directory.
+-spec check() -> ok | {error, docket_mnesia_schema:error()}.
+check() -> docket_mnesia_schema:directory().
 
 %% @doc Starts the process that starts Mnesia.
 -spec start_link() -> gen_server:start_ret().

@@ -85,11 +85,26 @@ two_nodes(Config) ->
 %% All cases that were acknowledged are there after all nodes were killed at once.
 all_killed(Config) ->
     Peers = started(names(3), Config),
-    Ids = [new_case(Peer) || _ <- lists:seq(1, 20), Peer <- Peers],
-    [ok = kill(Peer) || Peer <- Peers],
+    Test = self(),
+    Writers = [spawn_link(fun() -> write(Test, Peer) end) || Peer <- Peers],
+    Ids = [receive {acknowledged, Id} -> Id end || _ <- lists:seq(1, 300)],
+    Pids = [on(Peer, os, getpid, []) || Peer <- Peers],
+    [true = unlink(Process) || Process <- Writers ++ Peers],
+    [] = os:cmd("kill -KILL " ++ lists:join(" ", Pids)),
     Again = started(names(3), Config),
-    [{ok, _} = show(Id, Peer) || Id <- Ids, Peer <- Again],
+    [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)})
+     || Id <- Ids ++ acknowledged(), Peer <- Again],
     stopped(Again).
+
+%% Those that were acknowledged just before the end
+acknowledged() ->
+    receive {acknowledged, Id} -> [Id | acknowledged()]
+    after 0 -> []
+    end.
+
+write(Test, Peer) ->
+    Test ! {acknowledged, new_case(Peer)},
+    write(Test, Peer).
 
 %% A node that lost its disk gets everything from the others.
 replaced(Config) ->

@@ -73,7 +73,8 @@ protocol(http) ->
     WithBody = [[path, line, text], [path, line, text, status]],
     #{name => http, client => whittle_load_agent_http, held => none, buffer => 4096,
       answers => [request],
-      steps => #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody}};
+      steps => #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody,
+                 patch => WithBody}};
 protocol(websocket) ->
     #{name => websocket, client => whittle_load_agent_websocket, held => connect,
       buffer => 512,

@@ -38,8 +38,8 @@
                | {scenario, {file:filename() | none, whittle_load_text:place(), string()}}.
 
 -define(KEYS, [seed, data, target, agents, arrivals, phases, users, thresholds, sources, hibernate,
-               timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, options,
-               modules]).
+               timeout, buffer, keep_alive, domain, mechanism, subprotocol, headers, client,
+               options, modules]).
 %% Users per second, and users at once.
 -define(MOST_RATE, 10_000_000).
 -define(MOST_USERS, 100_000_000).
@@ -117,7 +117,7 @@ scenario(Nodes, Dir) ->
       rows => Rows,
       own => distinct(Client ++ Data ++ Own, Terms),
       seed => one(seed, fun(Node) -> count(Node, {-(1 bsl 62), 1 bsl 62}) end, 1, Terms),
-      target => Target#{options => options(Protocol, Target, Path, Terms),
+      target => Target#{options => options(Target, Path, Settings, Terms),
                         keep_alive => keep_alive(Protocol, Client, Terms),
                         says_bye => says(bye, Protocol, Client),
                         buffer => one(buffer, fun(Node) -> count(Node, {16, 1_000_000}) end,
@@ -182,10 +182,11 @@ is_timed({step, _, Step, _}) when is_tuple(Step) ->
 is_timed(_) -> false.
 
 %% The options of the client
-options(#{name := Name}, #{host := Host, port := Port} = Target, Path, Terms) ->
+options(#{host := Host, port := Port} = Target, Path, #{protocol := #{name := Name}} = Settings,
+        Terms) ->
     [fail(Node, ["`", atom_to_list(Key), "' has a meaning for ", Meaning, " only"])
      || {Key, Names, Meaning} <- [{domain, [xmpp], "xmpp"}, {mechanism, [xmpp], "xmpp"},
-                                  {subprotocol, [websocket], "ws"},
+                                  {subprotocol, [websocket], "ws"}, {headers, [http], "http"},
                                   {options, [own], "a `client'"},
                                   {keep_alive, [xmpp, websocket, mqtt, own],
                                    "xmpp, ws, mqtt and a `client'"}],
@@ -195,7 +196,10 @@ options(#{name := Name}, #{host := Host, port := Port} = Target, Path, Terms) ->
             #{domain => one(domain, fun bytes/1, name(Host), Terms),
               mechanism => one(mechanism, fun(Node) -> atom(Node, [plain, scram]) end, plain,
                                Terms)};
-        http -> #{host => authority(Target)};
+        http ->
+            Header = fun(Node) -> whittle_load_steps:header(Node, Settings) end,
+            #{host => authority(Target),
+              headers => one(headers, fun(Node) -> list(Node, Header) end, [], Terms)};
         websocket ->
             #{host => authority(Target), path => [Path],
               subprotocol => one(subprotocol, fun token/1, none, Terms)};

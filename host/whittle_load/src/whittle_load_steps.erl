@@ -17,9 +17,12 @@
 %% @hidden
 -module(whittle_load_steps).
 
--export([program/2, names/1]).
+-export([program/2, names/1, header/2]).
 
 -export_type([settings/0]).
+
+%% A token of RFC 9110, section 5.6.2
+-define(TOKEN, "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$").
 
 -import(whittle_load_read, [fail/2, tagged/2, text/1, time/1, positive/1, count/2, number/2,
                             list/2]).
@@ -200,6 +203,25 @@ wait(Node, Arguments) ->
             fail(Node, "write {wait, Time}, {wait, exponential, Mean}, {wait, uniform, Least, "
                  "Most}, {wait, lognormal, Median, Sigma} or {wait, pareto, Least, Exponent}")
     end.
+
+%% @doc Reads a header field `{Name, Value}' of a request. The client itself writes some of them.
+-spec header(whittle_load_read:node_(), settings()) ->
+          {binary(), whittle_load_agent:text()}.
+header({_, {tuple, [Name, Value]}}, Settings) ->
+    case re:run(text(Name), ?TOKEN, [unicode, {capture, none}]) of
+        match -> ok;
+        nomatch -> fail(Name, "the name of a header has letters, digits and hyphens")
+    end,
+    Own = ["host", "connection", "content-length", "content-type", "transfer-encoding", "expect"],
+    case lists:member(string:lowercase(text(Name)), Own) of
+        true -> fail(Name, "the client writes this header itself");
+        false -> ok
+    end,
+    case re:run(text(Value), "^[\\x20-\\x7e]+$", [unicode, dollar_endonly, {capture, none}]) of
+        match -> {list_to_binary(text(Name)), argument(text, Value, Settings)};
+        nomatch -> fail(Value, "the value of a header has printable ASCII characters only")
+    end;
+header(Node, _) -> fail(Node, "write {\"Name\", \"Value\"} here").
 
 argument(text, Node, #{columns := Columns}) -> parts(text(Node), Node, Columns);
 argument(status, Node, _) -> count(Node, {100, 599});

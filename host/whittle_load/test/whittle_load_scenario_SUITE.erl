@@ -8,6 +8,9 @@
 -export([whole/1, defaults/1, programs/1, http/1, websocket/1, mqtt/1, thresholds/1, wrong/1,
          noise/1, files/1]).
 
+with_headers(Header) ->
+    all(["{target, \"http://a\"}. {headers, [", Header, "]}."], "{burst, 1}", "[{get, \"/\"}]").
+
 all() -> [whole, defaults, programs, http, websocket, mqtt, thresholds, wrong, noise, files].
 
 -define(SECOND, 1_000_000_000).
@@ -147,8 +150,8 @@ wrong(_) ->
               "1:24: `users' is missing: write {users, ...}."},
              {"{tarjet, 1}.", "1:2: there is no `tarjet' here (did you mean target?): take one of "
               "seed, data, target, agents, arrivals, phases, users, thresholds, sources, "
-              "hibernate, timeout, buffer, keep_alive, domain, mechanism, subprotocol, client, "
-              "options, modules"},
+              "hibernate, timeout, buffer, keep_alive, domain, mechanism, subprotocol, headers, "
+              "client, options, modules"},
              {"{seed, 1}.\n{seed, 2}.", "2:1: `seed' stands here a second time"},
              {"{seed, 1}", "1:9: the term has no end: write a dot behind it"},
              {"{seed, 1}.\n {seed 1}.", "2:8: syntax error before: 1; a scenario consists of "
@@ -196,6 +199,14 @@ wrong(_) ->
               "3:28: there is no `ask_binry' here (did you mean ask_binary?): take one of connect, "
               "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, "
               "expect, send, send_binary"},
+             {all("{target, \"tcp://a:1\"}. {headers, [1]}.", "{burst, 1}", "[connect]"),
+              "1:24: `headers' has a meaning for http only"},
+             {with_headers("{\"A b\", \"c\"}"),
+              "1:35: the name of a header has letters, digits and hyphens"},
+             {with_headers("{\"Host\", \"c\"}"), "1:35: the client writes this header itself"},
+             {with_headers("{\"A\", \"c\\r\\nD: e\"}"),
+              "1:40: the value of a header has printable ASCII characters only"},
+             {with_headers("1"), "1:34: write {\"Name\", \"Value\"} here"},
              {all("{target, \"tcp://a:1\"}. {domain, \"x\"}.", "{burst, 1}", "[connect]"),
               "1:24: `domain' has a meaning for xmpp only"},
              {all("{target, \"tcp://a:1\"}.", "{hold, 1}", "[connect]"),
@@ -213,7 +224,7 @@ wrong(_) ->
              {all("{target, \"http://a:1\"}.", "{burst, 1}", "[{ask, \"a\", \"b\"}]"),
               "3:18: `ask' is a step for lines, websocket, and the target is for http: take one of "
               "connect, wait, stay, repeat, forever, every, choose, as, disconnect, delete, get, "
-              "head, post, put"},
+              "head, patch, post, put"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{forever, [{send, \"a\"}]}]"),
               "3:18: nothing in this loop waits for a time or an answer, so it would take all of "
               "the processor"},

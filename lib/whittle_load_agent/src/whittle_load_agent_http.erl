@@ -12,6 +12,7 @@
 -import(whittle_load_agent_text, [fill/2, lower/1]).
 
 -record(http, {host :: binary(),
+               headers :: [{binary(), whittle_load_agent:text()}],
                method = <<>> :: binary(),             % of the request that waits for its response
                buffer = <<>> :: binary(),
                part = status :: part(),
@@ -30,20 +31,23 @@
 -define(DIGITS, 15).
 
 %% @private
--spec init(#{host := binary(), _ => _}, whittle_load_agent_client:user()) -> #http{}.
-init(#{host := Host}, _) -> #http{host = Host}.
+-spec init(#{host := binary(), headers := [{binary(), whittle_load_agent:text()}], _ => _},
+           whittle_load_agent_client:user()) -> #http{}.
+init(#{host := Host, headers := Headers}, _) -> #http{host = Host, headers = Headers}.
 
 %% @private
 -spec step(term(), whittle_load_agent_client:user(), #http{}) ->
           {await, iodata(), {status, any | 100..599}, #http{}}.
-step({request, Method, Path, Type, Body, Status}, User, #http{host = Host} = State) ->
+step({request, Method, Path, Type, Body, Status}, User, State) ->
+    #http{host = Host, headers = Headers} = State,
     Content = iolist_to_binary(fill(Body, User)),
     Fields = case Type of
                  none -> [];
                  _ -> ["Content-Type: ", fill(Type, User), "\r\nContent-Length: ",
                        integer_to_list(byte_size(Content)), "\r\n"]
              end,
-    {await, [Method, $\s, fill(Path, User), " HTTP/1.1\r\nHost: ", Host, "\r\n", Fields, "\r\n",
+    {await, [Method, $\s, fill(Path, User), " HTTP/1.1\r\nHost: ", Host, "\r\n",
+             [[Name, ": ", fill(Value, User), "\r\n"] || {Name, Value} <- Headers], Fields, "\r\n",
              Content],
      {status, Status},
      State#http{method = Method, part = status, body = until_close, last = false}}.

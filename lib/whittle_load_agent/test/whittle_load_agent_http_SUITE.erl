@@ -25,7 +25,12 @@ requests(_) ->
     ?assertEqual(<<"POST / HTTP/1.1\r\nHost: localhost:80\r\nContent-Type: text/plain\r\n"
                    "Content-Length: 4\r\n\r\nhi 7">>,
                  request({request, <<"POST">>, [<<"/">>], [<<"text/plain">>], [<<"hi ">>, id],
-                          201})).
+                          201})),
+    {await, Bytes, _, _} =
+        whittle_load_agent_http:step({request, <<"GET">>, [<<"/">>], none, [], any}, ?USER,
+                                     new([{<<"A">>, [<<"b">>, id]}, {<<"C">>, [<<"d">>]}])),
+    ?assertEqual(<<"GET / HTTP/1.1\r\nHost: localhost:80\r\nA: b7\r\nC: d\r\n\r\n">>,
+                 iolist_to_binary(Bytes)).
 
 %% Each case: the method, the response, and the events
 -define(RESPONSES,
@@ -111,7 +116,10 @@ noise(_) ->
 
 %% Internal
 
-new() -> whittle_load_agent_http:init(#{host => <<"localhost:80">>}, ?USER).
+new() -> new([]).
+
+new(Headers) ->
+    whittle_load_agent_http:init(#{host => <<"localhost:80">>, headers => Headers}, ?USER).
 
 asked(Method) ->
     {await, _, _, State} =
