@@ -22,8 +22,8 @@ init_per_suite(Config) ->
 shaken() ->
     ["--shake", "functions", "--missing", "crash", "--data", "none", "--atoms", "none",
      "--remote", "mnesia,mnesia_controller,mnesia_dumper,mnesia_lib,mnesia_loader,mnesia_locker,"
-     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_mnesia_schema,"
-     "docket_compute"].
+     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_cluster,"
+     "docket_mnesia_schema,docket_compute"].
 
 end_per_suite(_) -> ok.
 

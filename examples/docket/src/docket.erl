@@ -19,6 +19,8 @@
 start(_, _) ->
     case docket_config:load() of
         ok ->
+            %% When Mnesia fails, its reports hold rows of the tables.
+            _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
             case docket_store:check() of
                 ok ->
                     ok = docket_counts:define(),

@@ -10,6 +10,8 @@
 -export([start_link/0, nodes/0, number/0, is_majority/0, decide/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+-define(CALL_MS, 5000).
+
 %% `missing' are the nodes that the last line about them named.
 -record(state, {missing = unknown :: unknown | [node()]}).
 
@@ -73,9 +75,25 @@ handle_info(connect, State) ->
     _ = [spawn(net_kernel, connect_node, [Node]) || Node <- missing(?MODULE:nodes())],
     _ = erlang:send_after(docket_config:get(retry), self(), connect),
     {noreply, told(State)};
-handle_info({nodeup, _}, State) -> {noreply, told(State)};
+handle_info({nodeup, Node}, State) ->
+    _ = spawn(fun() -> compare(Node) end),
+    {noreply, told(State)};
 handle_info({nodedown, _}, State) -> {noreply, told(State)};
 handle_info(_, State) -> {noreply, State}.
+
+%% With different lists, two parts could both count as the majority.
+compare(Node) ->
+    Own = ?MODULE:nodes(),
+    try erpc:call(Node, ?MODULE, nodes, [], ?CALL_MS) of
+        Own -> ok;
+        Other ->
+            docket:say([atom_to_list(Node), " has another list of nodes (",
+                        lists:join(", ", [atom_to_list(Each) || Each <- Other]),
+                        "): give all nodes the same DOCKET_NODES, and start them again"])
+    catch
+        %% A node that is not ready to answer compares the lists itself.
+        _:_ -> ok
+    end.
 
 told(#state{missing = Missing} = State) ->
     All = ?MODULE:nodes(),

@@ -10,7 +10,7 @@
 
 -export_type([key/0, error/0]).
 
--type key() :: nodes | retry | port | ip | secret | dir | mode | clients | running | waiting
+-type key() :: nodes | retry | force | port | ip | secret | dir | mode | clients | running | waiting
              | patience | deadline | body_timeout | document | pictures.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: string()}} | {no_secret, []}
@@ -18,7 +18,8 @@
 
 %% Each setting with its type and its default.
 -define(SETTINGS,
-        [{nodes, nodes, []}, {retry, positive, 1000}, {port, port, 8080}, {ip, ip, {127, 0, 0, 1}},
+        [{nodes, nodes, []}, {retry, positive, 1000}, {force, boolean, false}, {port, port, 8080},
+         {ip, ip, {127, 0, 0, 1}},
          {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
@@ -61,6 +62,10 @@ variable(Key) -> "DOCKET_" ++ string:uppercase(atom_to_list(Key)).
 -spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: string()}.
 check(port, Value) -> number(Value, 0, 65535, "a port from 0 to 65535");
 check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number above 0");
+check(boolean, Value) when is_boolean(Value) -> {ok, Value};
+check(boolean, "true") -> {ok, true};
+check(boolean, "false") -> {ok, false};
+check(boolean, _) -> {error, "true or false"};
 check(ip, Value) when is_list(Value) ->
     case inet:parse_address(Value) of
         {ok, Ip} -> {ok, Ip};

@@ -62,7 +62,12 @@ nested(_) -> [].
 
 %% @doc Returns the port that httpd listens on.
 -spec port() -> inet:port_number().
-port() -> gen_server:call(?MODULE, port).
+port() ->
+    case docket_config:get(port) of
+        %% httpd asks the resolver for its answer, and a machine without one takes long.
+        0 -> gen_server:call(?MODULE, port, infinity);
+        Port -> Port
+    end.
 
 %% @private
 -spec handle_call(port, gen_server:from(), pid()) -> {reply, inet:port_number(), pid()}.
@@ -188,11 +193,14 @@ is_same(One, Two) when byte_size(One) =:= byte_size(Two) ->
                       lists:zip(binary_to_list(One), binary_to_list(Two)));
 is_same(_, _) -> false.
 
-for_user(#{path := [<<"api">> | Path]} = Request) -> docket_api:answer(Request#{path := Path});
-for_user(#{method := <<"GET">>} = Request) -> docket_pages:answer(Request);
+for_user(#{method := <<"GET">>} = Request) -> routed(Request);
 for_user(#{headers := Headers} = Request) ->
-    %% A browser sends the password with the forms of other sites too, but names their kind.
+    %% A browser sends the password with the forms of other sites too, but names their kind. A form
+    %% can also make a body that is JSON.
     case proplists:get_value("sec-fetch-site", Headers, "same-origin") of
-        "same-origin" -> docket_pages:answer(Request);
-        _ -> docket_api:failure(403, other_site, "a form of another site cannot change cases")
+        "same-origin" -> routed(Request);
+        _ -> docket_api:failure(403, other_site, "a page of another site cannot change cases")
     end.
+
+routed(#{path := [<<"api">> | Path]} = Request) -> docket_api:answer(Request#{path := Path});
+routed(Request) -> docket_pages:answer(Request).

@@ -17,6 +17,8 @@
 
 %% The version of the rows. A later program that changes them raises it.
 -define(VERSION, 1).
+%% With less room, Mnesia does not start.
+-define(PROBE_BYTES, 100_000).
 -define(TABLES_MS, 1000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
@@ -31,7 +33,8 @@ directory() ->
             application:set_env(mnesia, schema_location, ram);
         Dir ->
             Probe = filename:join(Dir, "docket.probe"),
-            case [filelib:ensure_dir(Probe), file:write_file(Probe, []), file:delete(Probe)] of
+            case [filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * ?PROBE_BYTES)>>),
+                  file:delete(Probe)] of
                 [ok, ok, ok] ->
                     ok = application:set_env(mnesia, core_dir, Dir),
                     application:set_env(mnesia, dir, Dir);
@@ -197,13 +200,19 @@ version() ->
     end.
 
 loaded() ->
+    %% Mnesia loads a table at once that no other node can have in a later state.
+    _ = [mnesia:force_load_table(Name) || docket_config:get(force), not is_loaded(),
+                                          Name <- names()],
     case mnesia:wait_for_tables(names(), ?TABLES_MS) of
         ok -> ok;
         {timeout, _} ->
-            Down = mnesia:system_info(db_nodes) -- mnesia:system_info(running_db_nodes),
-            {wait, ["waits for the tables, which ",
-                    case Down of [] -> "load"; _ ->
-                        [names_of(Down), " may have in a later state"] end]};
+            case mnesia:system_info(db_nodes) -- mnesia:system_info(running_db_nodes) of
+                [] -> {wait, "waits for the tables, which load"};
+                Down ->
+                    {wait, ["waits for the cases of ", names_of(Down), ", which may be later ones. "
+                            "Start the missing nodes. If they have lost their cases, start the "
+                            "node that ended last of the others with DOCKET_FORCE=true"]}
+            end;
         {error, Reason} -> {error, {load, Reason}}
     end.
 

@@ -25,7 +25,9 @@ ready() -> docket_mnesia_schema:is_loaded() andalso docket_mnesia_schema:is_spre
 %% when this returns, if there is a directory.
 -spec run(write | read | scan, fun(() -> Result)) -> Result | {error, docket_store:refusal()}.
 run(Kind, Fun) ->
-    case Kind =/= write orelse docket_mnesia_schema:is_spread() of
+    %% While a table loads, a scan would see a part of it.
+    case docket_mnesia_schema:is_loaded()
+        andalso (Kind =/= write orelse docket_mnesia_schema:is_spread()) of
         true -> stored(Kind, Fun);
         false -> {error, not_ready}
     end.

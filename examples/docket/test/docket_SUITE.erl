@@ -236,10 +236,12 @@ forms(_) ->
 
 %% A browser sends the password with a form of another site too.
 other_sites(_) ->
-    [?assertMatch({_, {Status, _, _}},
-                  {Site, form("/cases", [{"title", "x"}], [{"sec-fetch-site", Site}])})
-     || {Site, Status} <- [{"same-origin", 303}, {"cross-site", 403}, {"same-site", 403},
-                           {"none", 403}]].
+    [?assertMatch({_, _, {Status, _, _}},
+                  {Site, Path, form(Path, Form, [{"sec-fetch-site", Site}])})
+     || {Site, Statuses} <- [{"same-origin", [303, 400]}, {"cross-site", [403, 403]},
+                             {"same-site", [403, 403]}, {"none", [403, 403]}],
+        {Path, Form, Status} <- lists:zip3(["/cases", "/api/cases"], [[{"title", "x"}], []],
+                                           Statuses)].
 
 %% A refused form comes again with its values and a reason.
 refused_forms(_) ->

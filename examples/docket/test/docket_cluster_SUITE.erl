@@ -7,14 +7,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, replaced/1,
-         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
+         forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1,
+         future/1]).
 
 -define(SECRET, "secret").
 
 all() ->
-    [decide, unlisted, together, killed, two_nodes, all_killed, replaced, replaced_of_two,
-     in_memory,
-     waits_for_others, alone_of_three, halves, future].
+    [decide, unlisted, together, killed, two_nodes, all_killed, replaced, forced, replaced_of_two,
+     in_memory, waits_for_others, alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -118,6 +118,21 @@ replaced(Config) ->
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
 
+%% The node that ended last has lost its cases. The others wait, until one of them is told to go on.
+forced(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(A),
+    [ok = kill(Peer) || Peer <- [A, B, C]],
+    [First, Second, Third] = names(3),
+    ok = file:del_dir_r(dir(Third, Config)),
+    [A1, B1, C1] = Waiting = [start(Name, names(3), Config) || Name <- [First, Second, Third]],
+    [{wait, _} = on(Peer, docket_mnesia_schema, attempt, []) || Peer <- Waiting],
+    ok = kill(B1),
+    B2 = start(Second, names(3), [{force, true} | Config]),
+    [ok = until(Peer, ready, true) || Peer <- [A1, B2, C1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(C1)], Peer <- [A1, B2, C1]],
+    stopped([A1, B2, C1]).
+
 %% Also one of two, where the other one is no majority for Mnesia.
 replaced_of_two(Config) ->
     [A, B] = started(names(2), Config),
@@ -210,7 +225,8 @@ start(Name, Names, Config) ->
     ok = peer:call(Peer, application, load, [docket]),
     [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
      || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {nodes, Names}, {retry, 50},
-                         {dir, dir(Name, Config)}]],
+                         {dir, dir(Name, Config)},
+                         {force, proplists:get_value(force, Config, false)}]],
     {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
     Peer.
 

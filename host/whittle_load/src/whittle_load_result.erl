@@ -205,9 +205,9 @@ judge(Thresholds, Result) ->
     [begin
          Value = measured(Measure, step(Step), Result),
          Met = is_met(Value, Threshold),
-         Connect = case {Measure, Step} of
-                       {{quantile, _}, all} -> measured(Measure, <<"connect">>, Result);
-                       {mean, all} -> measured(Measure, <<"connect">>, Result);
+         Connect = case {Measure, Step, lists:member(Relation, ['<', '=<'])} of
+                       {{quantile, _}, all, true} -> measured(Measure, <<"connect">>, Result);
+                       {mean, all, true} -> measured(Measure, <<"connect">>, Result);
                        _ -> none
                    end,
          #{text => Text, measure => Measure, value => Value, limit => Limit, met => Met,
@@ -215,8 +215,8 @@ judge(Thresholds, Result) ->
                           true -> Connect;
                           false -> none
                       end}
-     end || #{text := Text, measure := Measure, step := Step, limit := Limit} = Threshold
-                <- Thresholds].
+     end || #{text := Text, measure := Measure, step := Step, relation := Relation,
+              limit := Limit} = Threshold <- Thresholds].
 
 is_met(none, _) -> false;
 is_met(Value, #{relation := Relation, limit := Limit}) -> erlang:Relation(Value, Limit).

@@ -327,7 +327,7 @@ slow_connections(Config) ->
                        "and add the threshold \"" ++ New ++ "\" to judge that too"
            end,
     Given = [<<"p99 < 300 ms">>, <<" p99.9<=1 s">>, <<"p50 < 5 s">>, <<"p99 ask < 300 ms">>,
-             <<"held >= 1">>],
+             <<"p50 > 5 ns">>, <<"held >= 1">>],
     ?assertEqual({[Note("p99 < 300 ms", "p99", "p99 connect < 300 ms"),
                    Note("p99.9<=1 s", "p99.9", "p99.9 connect<=1 s")], true}, Notes(1, Given)),
     ?assertEqual({[], false}, Notes(2, [<<"p99 < 300 ms">>, <<"p99 connect < 300 ms">>])),

@@ -20,7 +20,11 @@
 
 %% @doc Returns the path of an output's plan. Only tests call it from outside.
 -spec path(file:filename()) -> file:filename().
-path(Out) -> filename:join([Out]) ++ ".plan".
+path(Out) ->
+    case [Part || Part <- filename:split(Out), Part =/= "."] of
+        [] -> filename:absname("") ++ ".plan";
+        Parts -> filename:join(Parts) ++ ".plan"
+    end.
 
 %% @doc Checks that a plan may be written for an output. It never replaces a file of another kind.
 -spec check(file:filename()) -> ok | {error, error()}.

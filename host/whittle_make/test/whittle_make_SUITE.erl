@@ -246,6 +246,11 @@ waits_for_a_build(Config) ->
 plan_files(Config) ->
     Out = made:file(filename:join(?config(dir, Config), "out"), "bytes"),
     Path = whittle_plan_file:path(Out),
+    [?assertEqual({Same, Path}, {Same, whittle_plan_file:path(Same)})
+     || Same <- [Out ++ "/.", Out ++ "/./", Out ++ "/"]],
+    {ok, Here} = file:get_cwd(),
+    ?assertEqual({Here ++ ".plan", "a.plan"},
+                 {whittle_plan_file:path("."), whittle_plan_file:path("./a/.")}),
     ?assertEqual(ok, whittle_plan_file:check(Out)),
     {_, {ok, #{plan := Plan}}} = made(#{shake => #{unit => modules}}, Config),
     #{beside := {Path, Make}} = whittle_plan_file:beside(Out, Plan),

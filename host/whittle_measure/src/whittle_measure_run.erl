@@ -115,9 +115,23 @@ make_dir(Dir) ->
         {error, Reason} -> {error, {file, Dir, Reason}}
     end.
 
-%% Builds each program once.
-prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
+%% Builds each program once. The modules of OTP's source come first: the source may lack one.
+prepare(Cells, Study, Dir, Tell) ->
     Builds = whittle_measure_subject:builds(Cells),
+    TellMake = fun(Event) -> Tell({make, Event}) end,
+    Sourced = steps([fun(_) -> {ok, #{}} end
+                     | [fun(Before) ->
+                                steps([fun(_) -> whittle_measure_source:complete(Build, Dir,
+                                                                                 TellMake)
+                                       end,
+                                       fun(WithInput) -> {ok, Before#{Build => WithInput}} end])
+                        end || Build <- Builds]]),
+    case Sourced of
+        {ok, WithInputs} -> built(Cells, Builds, WithInputs, Study, Dir, Tell);
+        {error, _} -> Sourced
+    end.
+
+built(Cells, Builds, WithInputs, #{base := Base} = Study, Dir, Tell) ->
     Count = length(Builds),
     Outputs = filename:join(Dir, "builds"),
     TellMake = fun(Event) -> Tell({make, Event}) end,
@@ -125,11 +139,9 @@ prepare(Cells, #{base := Base} = Study, Dir, Tell) ->
                   | [fun({Before, Shared}) ->
                              #{program := #{name := Name}} = Build,
                              Tell({build, Index, Count, Name}),
-                             steps([fun(_) -> whittle_measure_source:complete(Build, Dir, TellMake)
-                                    end,
-                                    fun(WithInput) ->
-                                            whittle_measure_record:complete(WithInput, Study, Dir,
-                                                                            TellMake)
+                             steps([fun(_) ->
+                                            whittle_measure_record:complete(
+                                              map_get(Build, WithInputs), Study, Dir, TellMake)
                                     end,
                                     fun(Complete) ->
                                             of_cell(Build, Cells,

@@ -17,7 +17,7 @@
                   start := {module(), atom()}}. % the function to call, without arguments
 
 -type error() :: {bad_source, string()}         % a release that Whittle does not know
-               | {source, whittle_runtime:reason()}.
+               | {source, {Program :: atom(), whittle_runtime:reason()}}.
 
 %% @doc Checks that Whittle knows the release of the source.
 -spec check(whittle_measure_subject:build()) -> ok | {error, error()}.
@@ -48,20 +48,20 @@ written(Name, #{files := Files} = Spec, Src, Tell) ->
         false ->
             whittle_work:steps(
               [fun(_) -> named(Src, filelib:ensure_path(Src)) end]
-              ++ [fun(_) -> module(File, Spec, Src, Tell) end || File <- Files]
+              ++ [fun(_) -> module(Name, File, Spec, Src, Tell) end || File <- Files]
               ++ [fun(_) -> write(filename:join(Src, main(Name) ++ ".erl"), start(Name, Spec)) end,
                   fun(_) -> write(AppFile, io_lib:format("~tp.~n", [description(Name)])) end,
                   fun(_) -> {ok, AppFile} end])
     end.
 
-module(File, #{otp := Otp, defines := Defines}, Src, Tell) ->
+module(Name, File, #{otp := Otp, defines := Defines}, Src, Tell) ->
     Progress = #{progress => fun(Event) -> Tell({runtime, Event}) end},
     case whittle_runtime:source_file(Otp, File, Progress) of
         {ok, Bytes} ->
             write(filename:join(Src, filename:basename(File)),
                   [[["-define(", Define, ", true).\n"] || Define <- Defines],
                    "-file(\"", filename:basename(File), "\", 1).\n", Bytes]);
-        {error, Reason} -> {error, {source, Reason}}
+        {error, Reason} -> {error, {source, {Name, Reason}}}
     end.
 
 main(Name) -> atom_to_list(Name) ++ "_main".
@@ -83,4 +83,5 @@ write(File, Text) -> named(File, file:write_file(File, Text)).
 format_error({bad_source, Otp}) ->
     ["Whittle knows no source of OTP ", Otp, "; it knows ",
      lists:join(", ", whittle_runtime:otps()), ": correct `otp' in the study"];
-format_error({source, Reason}) -> whittle_runtime:format_error(Reason).
+format_error({source, {Name, Reason}}) ->
+    ["the program ", atom_to_list(Name), ": ", whittle_runtime:format_error(Reason)].

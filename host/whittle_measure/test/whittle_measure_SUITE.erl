@@ -246,6 +246,11 @@ checked_before_builds(Config) ->
                      end, Config),
     Sourced = #{name => hello, otp_source => #{files => ["lib/stdlib/src/lists.erl"],
                                                start => {lists, nothing}}},
+    Lacking = #{name => lacking, otp_source => #{files => ["erts/none.erl"], start => {none, a}}},
+    NoFile = Run(#{programs => [Hello, Lacking], responses => [size]}, #{}),
+    ?assertMatch({error, {source, {lacking, _}}}, NoFile),
+    ?assertMatch({match, _}, re:run(text(NoFile), "^the program lacking: .*erts/none.erl")),
+    ok = file:del_dir_r(in("new", Config)),
     checked_requests(fun(Request) ->
                              Run(#{programs => [Sourced#{request => Request}],
                                    responses => [first_line]}, #{})
