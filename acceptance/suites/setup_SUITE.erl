@@ -142,7 +142,8 @@ packages_are_well_formed(_Config) ->
     {ok, Text} = file:read_file(filename:join(running:root(), "tools/packages")),
     Lines = [Line || Line <- binary:split(Text, <<"\n">>, [global, trim]),
                      binary:first(Line) =/= $#],
-    [?assertMatch({match, _}, re:run(Line, "^(build|test|cross|targets|measure|board|web|lib)"
+    [?assertMatch({match, _}, re:run(Line, "^(build|test|cross|targets|cluster|measure|board|web|"
+                                     "lib)"
                                      " +[a-z0-9.+-]+ +(-|(erl:|c:|py:|/)?[A-Za-z0-9_.+/|-]+) +"
                                      "[^ ].*[^ ]$"))
      || Line <- Lines].
