@@ -148,7 +148,7 @@ answers(Status, Server) ->
         _ -> answers(Status, Server)
     end.
 
-%% Random and broken requests. After them the server answers, with the same number of processes.
+%% Random and broken requests. After them the server answers.
 hostile_bytes(Config) ->
     Server = started(proplists:get_value(shaken, Config), []),
     rand:seed(exsss, {1, 2, 3}),

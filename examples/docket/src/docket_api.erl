@@ -142,10 +142,12 @@ refused(too_many_documents) -> failure(409, too_many_documents, "the case has 10
 refused(busy) -> later(busy, "the server has too much to do; try again");
 refused(id_taken) -> later(busy, "the server's clock went back; try again");
 refused(not_ready) -> later(not_ready, "the server has not loaded its tables yet; try again");
+%% Without Retry-After: a client that repeats the request could make the change twice.
 refused(unknown) ->
-    later(unknown, "the change took too long: read the case to see whether it was made");
+    failure(504, unknown, "the change took too long: read the case to see whether it was made");
 refused(disk) ->
-    later(disk, "the change is made, but the server cannot write it to its disk: it may be lost");
+    failure(500, disk, "the change is made, but the server cannot write it to its disk: it may be "
+            "lost");
 refused(minority) ->
     later(minority, "too few nodes are connected to keep a change safe; try again").
 

@@ -40,17 +40,21 @@ is_majority() ->
 missing(All) -> All -- [node() | erlang:nodes()].
 
 %% @doc Decides between two parts of a service that cannot agree, after a partition. The larger part
-%% stays. Of two equal ones, that with the earliest node of the list stays: neither could change
-%% anything.
--spec decide(Mine :: [node()], Theirs :: [node()], All :: [node()]) -> mine | theirs.
+%% stays, if it is the majority. Of two halves, that with the earliest node of the list stays:
+%% neither could change anything. Otherwise both wait for the missing nodes: the smaller part may
+%% have changes that it made together with them.
+-spec decide(Mine :: [node()], Theirs :: [node()], All :: [node()]) -> mine | theirs | wait.
 decide(Mine, Theirs, All) ->
     Order = fun(Part) ->
                     First = lists:takewhile(fun(Node) -> not lists:member(Node, Part) end, All),
                     {-length(Part), length(First)}
             end,
-    case Order(Mine) =< Order(Theirs) of
-        true -> mine;
-        false -> theirs
+    Largest = max(length(Mine), length(Theirs)),
+    case {2 * Largest > length(All) orelse length(Mine ++ Theirs) >= length(All),
+          Order(Mine) =< Order(Theirs)} of
+        {false, _} -> wait;
+        {true, true} -> mine;
+        {true, false} -> theirs
     end.
 
 %% @private

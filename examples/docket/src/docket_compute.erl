@@ -31,6 +31,7 @@ collect([], Workers, Done) ->
         [] ->
             [begin true = demonitor(Monitor, [flush]), exit(Pid, kill) end
              || {Monitor, {Pid, _}} <- maps:to_list(Workers)],
+            ok = forget(),
             Done;
         _ -> next([], Workers, Done)
     end;
@@ -39,21 +40,34 @@ collect(Pieces, Workers, Done) -> next(Pieces, Workers, Done).
 next(Pieces, Workers, Done) ->
     receive
         {Worker, ready, Result} ->
-            {Monitor, Piece} = by_pid(Worker, Workers),
-            Done1 = case Piece of none -> Done; _ -> Done#{Piece => Result} end,
-            case Pieces of
-                [First | More] ->
-                    Worker ! {self(), First},
-                    collect(More, Workers#{Monitor := {Worker, First}}, Done1);
-                [] -> collect([], Workers#{Monitor := {Worker, none}}, Done1)
-            end;
+            given(by_pid(Worker, Workers), Worker, Result, Pieces, Workers, Done);
         {'DOWN', Monitor, process, _, _} when is_map_key(Monitor, Workers) ->
             {{_, Piece}, Others} = maps:take(Monitor, Workers),
             collect([Piece || Piece =/= none] ++ Pieces, Others, Done)
     end.
 
+%% A worker of a node that was gone for a moment is unknown here.
+given(unknown, _, _, Pieces, Workers, Done) -> collect(Pieces, Workers, Done);
+given({Monitor, Piece}, Worker, Result, Pieces, Workers, Done) ->
+    Done1 = case Piece of none -> Done; _ -> Done#{Piece => Result} end,
+    case Pieces of
+        [First | More] ->
+            Worker ! {self(), First},
+            collect(More, Workers#{Monitor := {Worker, First}}, Done1);
+        [] -> collect([], Workers#{Monitor := {Worker, none}}, Done1)
+    end.
+
+%% Workers that had nothing to do have said so. This process serves more requests.
+forget() ->
+    receive {_, ready, _} -> forget()
+    after 0 -> ok
+    end.
+
 by_pid(Worker, Workers) ->
-    hd([{Monitor, Piece} || {Monitor, {Pid, Piece}} <- maps:to_list(Workers), Pid =:= Worker]).
+    case [{Monitor, Piece} || {Monitor, {Pid, Piece}} <- maps:to_list(Workers), Pid =:= Worker] of
+        [Found] -> Found;
+        [] -> unknown
+    end.
 
 %% @doc Computes pieces for a process until it ends.
 -spec worker(pid(), docket_picture:area()) -> no_return().

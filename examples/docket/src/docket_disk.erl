@@ -38,7 +38,7 @@ init([]) -> [].
 -spec handle_batch([{pid(), reference()}, ...], []) -> [].
 handle_batch(Waiting, State) ->
     Result = try flushed(mnesia:system_info(running_db_nodes))
-             catch exit:_ -> {error, disk}
+             catch _:_ -> {error, disk}
              end,
     _ = [Pid ! {Monitor, Result} || {Pid, Monitor} <- Waiting],
     State.
@@ -47,7 +47,9 @@ handle_batch(Waiting, State) ->
 flushed(Nodes) ->
     Results = erpc:multicall(Nodes, mnesia, sync_log, [], ?FLUSH_MS),
     Failed = [Node || {Node, Result} <- lists:zip(Nodes, Results), Result =/= {ok, ok}],
-    case [Node || Node <- Failed, lists:member(Node, mnesia:system_info(running_db_nodes))] of
+    Running = mnesia:system_info(running_db_nodes),
+    case lists:member(node(), Nodes) andalso lists:member(node(), Running)
+        andalso [Node || Node <- Failed, lists:member(Node, Running)] of
         [] -> ok;
         _ -> {error, disk}
     end.

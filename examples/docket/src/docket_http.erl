@@ -43,7 +43,7 @@ init([]) ->
               {max_clients, docket_config:get(clients)}, {keep_alive, true},
               {keep_alive_timeout, 60}, {max_uri_size, ?URI}, {max_header_size, ?HEADER},
               {max_body_size, docket_config:get(document)},
-              {request_timeout, docket_config:get(body_timeout) div 1000 + 1}],
+              {request_timeout, (docket_config:get(body_timeout) + 999) div 1000}],
     case inets:start(httpd, Config) of
         {ok, Httpd} ->
             true = link(Httpd),

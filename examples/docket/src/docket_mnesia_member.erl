@@ -1,6 +1,6 @@
 %% @doc Starts the database of this node, and restarts it after a partition.
 %%
-%% Two parts of a service that could not talk each other do not merge: Mnesia reports that it is
+%% Two parts of a service that could not reach each other do not merge: Mnesia reports that it is
 %% inconsistent. The nodes of the smaller part (docket_cluster:decide/3) then restart the database
 %% with the rows of the larger part. They lose nothing that a synchronous mode has acknowledged,
 %% because they were not the majority and refused changes.
@@ -27,9 +27,9 @@ init([]) ->
     first(docket_cluster:nodes()).
 
 first([_]) ->
-    case docket_mnesia_schema:alone() of
+    case docket_mnesia_schema:attempt() of
         ok -> {ok, ready(#state{})};
-        {wait, Why} -> {stop, {shutdown, {store, {load, iolist_to_binary(Why)}}}};
+        {wait, _} -> first([node()]);
         {error, Reason} -> {stop, {shutdown, {store, Reason}}}
     end;
 first(_) ->
@@ -82,17 +82,22 @@ healed(Node, State) ->
     Mine = mnesia:system_info(running_db_nodes),
     try erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS) of
         Theirs ->
-            Winner = docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()),
-            case lists:member(node(), Theirs) orelse Winner =:= mine of
-                %% They agree already, or the others decide the same, and restart.
+            case lists:member(node(), Theirs)
+                orelse docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()) of
                 true -> State;
-                false -> restarted(Theirs, State)
+                %% The others decide the same, and restart.
+                mine -> State;
+                theirs -> restarted(Theirs, State);
+                wait -> heal_later(Node, State)
             end
     catch _:_ ->
             %% The node is gone again, or its database restarts.
-            _ = erlang:send_after(docket_config:get(retry), self(), {heal, Node}),
-            State
+            heal_later(Node, State)
     end.
+
+heal_later(Node, State) ->
+    _ = erlang:send_after(docket_config:get(retry), self(), {heal, Node}),
+    State.
 
 restarted(Theirs, State) ->
     docket:say(["a partition is over: this node takes the cases of ",

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, alone/0, attempt/0, state/0, admit/1, leave_behind/1]).
+-export([directory/0, attempt/0, state/0, admit/1, leave_behind/1]).
 -export([is_loaded/0, is_spread/0, names/0, format_error/1]).
 
 -export_type([error/0]).
@@ -44,26 +44,20 @@ directory() ->
             end
     end.
 
-%% @doc Starts the database of a node that has no others.
--spec alone() -> ok | {wait, iodata()} | {error, error()}.
-alone() ->
-    case state() of
-        fresh -> steps([fun found/0, fun loaded/0]);
-        _ -> steps([fun start/0, fun version/0, fun copies/0, fun loaded/0])
-    end.
-
-%% @doc Tries to start the database of one of several nodes. `wait' says what must happen first.
+%% @doc Tries to start the database. `wait' says what must happen first.
 -spec attempt() -> ok | {wait, iodata()} | {error, error()}.
 attempt() ->
     case state() of
         fresh -> fresh(docket_cluster:nodes() -- [node()]);
-        _ -> steps([fun start/0, fun version/0, fun copies/0, fun loaded/0])
+        _ -> known([])
     end.
+
+known(First) -> steps(First ++ [fun start/0, fun version/0, fun copies/0, fun loaded/0]).
 
 fresh(Others) ->
     States = [{Node, asked(Node)} || Node <- Others],
     case [Node || {Node, running} <- States] of
-        [Node | _] -> steps([fun() -> join(Node) end, fun version/0, fun copies/0, fun loaded/0]);
+        [Node | _] -> known([fun() -> join(Node) end]);
         [] ->
             case {[Node || {Node, State} <- States, State =/= fresh], docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() -> steps([fun found/0, fun loaded/0]);
@@ -131,7 +125,7 @@ kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies en
 join(Node) ->
     try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
-            steps([fun() -> said(schema, file:write_file(schema_file(), Schema)) end,
+            steps([fun() -> said(schema, written(schema_file(), Schema)) end,
                    fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0]);
         ok ->
             steps([fun start/0,
@@ -150,7 +144,7 @@ join(Node) ->
 %% @doc Lets a node in that has no database. A node that kept its part on a disk, and has lost it,
 %% gets the schema: the file that says which nodes have which tables. Mnesia could also forget the
 %% node and let it join anew, but only while all other nodes run and are a majority without it.
--spec admit(node()) -> ok | {ok, Schema :: binary()} | {wait, iodata()}.
+-spec admit(node()) -> ok | {ok, Schema :: binary()} | {wait, iodata()} | {error, error()}.
 admit(Node) ->
     Runs = lists:member(Node, mnesia:system_info(running_db_nodes)),
     OnDisk = lists:member(Node, mnesia:table_info(schema, disc_copies)),
@@ -158,8 +152,19 @@ admit(Node) ->
         Runs -> {wait, "waits until its former self is gone"};
         OnDisk ->
             dumped = mnesia:dump_log(),
-            file:read_file(schema_file());
+            case file:read_file(schema_file()) of
+                {ok, _} = Schema -> Schema;
+                {error, Reason} -> {error, {schema, Reason}}
+            end;
         true -> ok
+    end.
+
+%% A half of a schema would look like a database at the next start.
+written(File, Bytes) ->
+    New = File ++ ".new",
+    case file:write_file(New, Bytes) of
+        ok -> file:rename(New, File);
+        {error, _} = Error -> Error
     end.
 
 schema_file() -> filename:join(mnesia:system_info(directory), ?SCHEMA_FILE).
@@ -178,9 +183,11 @@ copies() ->
     steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
 
 copy(Name) ->
-    case lists:member(Name, mnesia:system_info(tables)) of
-        false -> {wait, "waits until the tables exist"};
-        true ->
+    case {lists:member(Name, mnesia:system_info(tables)), mnesia:system_info(db_nodes)} of
+        %% This node ended while it made the database.
+        {false, [_]} -> create(lists:keyfind(Name, 1, docket_cases:tables()));
+        {false, _} -> {wait, "waits until the tables exist"};
+        {true, _} ->
             case mnesia:table_info(Name, storage_type) of
                 unknown -> done(Name, mnesia:add_table_copy(Name, node(), kind()));
                 _ -> ok
@@ -224,12 +231,16 @@ is_loaded() ->
     catch exit:{aborted, _} -> false
     end.
 
-%% @doc Tells whether most nodes of the service have copies. Mnesia's own majority counts the nodes
-%% with copies only, which is one node when a service begins.
+%% @doc Tells whether most nodes of the service run the same database and have copies. Mnesia's own
+%% majority counts the nodes with copies only, which is one node when a service begins. After a
+%% partition the nodes are connected, but their databases are not until they have healed.
 -spec is_spread() -> boolean().
 is_spread() ->
     All = length(docket_cluster:nodes()),
-    try lists:all(fun(Name) -> 2 * length(mnesia:table_info(Name, all_nodes)) > All end, names())
+    try 2 * length(mnesia:system_info(running_db_nodes)) > All
+             andalso lists:all(fun(Name) ->
+                                       2 * length(mnesia:table_info(Name, all_nodes)) > All
+                               end, names())
     catch exit:{aborted, _} -> false
     end.
 

@@ -42,7 +42,7 @@ start_link() ->
     ok = persistent_term:put(?MODULE, docket_id:source(docket_cluster:number())),
     ?STORE:start_link().
 
-%% @doc Runs an operation. A node that is not in the majority changes nothing, in no mode.
+%% @doc Runs an operation. A node that is not in the majority refuses changes in every mode.
 -spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
 run(Operation) ->
     Kind = docket_cases:kind(Operation),
@@ -51,7 +51,7 @@ run(Operation) ->
         false -> {error, minority}
     end.
 
-%% @doc Tells whether the tables are loaded.
+%% @doc Tells whether the tables are loaded, and most nodes have them.
 -spec ready() -> boolean().
 ready() -> ?STORE:ready().
 

@@ -32,8 +32,12 @@ decide(_) ->
     All = [a, b, c, d],
     [?assertEqual({Mine, Theirs, Winner}, {Mine, Theirs, docket_cluster:decide(Mine, Theirs, All)})
      || {Mine, Theirs, Winner} <-
-            [{[a], [b, c, d], theirs}, {[b, c, d], [a], mine}, {[c, d], [a, b], theirs},
-             {[a, d], [b, c], mine}, {[b], [c], mine}, {[d], [c], theirs}]].
+            [{[a], [b], wait}, {[a], [c, d], wait}, {[a], [b, c, d], theirs},
+             {[b, c, d], [a], mine}, {[c, d], [a, b], theirs},
+             {[a, d], [b, c], mine}]],
+    ?assertEqual(theirs, docket_cluster:decide([c], [a, b], [a, b, c])),
+    ?assertEqual(wait, docket_cluster:decide([a], [b], [a, b, c])),
+    ?assertEqual(mine, docket_cluster:decide([a], [b], [a, b])).
 
 %% A node with a wrong name says so, instead of waiting for a majority forever.
 unlisted(_) ->
@@ -48,7 +52,7 @@ unlisted(_) ->
     ok = application:unload(docket),
     {match, _} = re:run(docket_config:format_error(Error), "DOCKET_NODES").
 
-%% What one node writes, all have.
+%% All nodes have the cases that one of them has written.
 together(Config) ->
     Peers = started(names(3), Config),
     Ids = [new_case(Peer) || Peer <- Peers],
@@ -203,7 +207,7 @@ future(Config) ->
     [dumped = on(Peer, mnesia, dump_log, []) || Peer <- [A, B]],
     ok = kill(B),
     B1 = start(lists:last(names(2)), names(2), Config),
-    Error = until_error(B1),
+    Error = error_of(B1),
     ?assertEqual({version, {2, 1}}, Error),
     {match, _} = re:run(docket_mnesia_schema:format_error(Error), "start a later program"),
     stopped([A, B1]).
@@ -260,14 +264,12 @@ until(Peer, has, Key) ->
         {error, _} -> until(Peer, has, Key)
     end.
 
-%% Waits until the application has given up, and asks for the reason again.
-until_error(Peer) ->
-    case lists:keymember(docket, 1, on(Peer, application, which_applications, [])) of
-        true -> until_error(Peer);
-        false ->
-            {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
-            Reason
-    end.
+%% Asks for the reason, without the process that tries again and again.
+error_of(Peer) ->
+    _ = on(Peer, application, stop, [docket]),
+    _ = on(Peer, mnesia, stop, []),
+    {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
+    Reason.
 
 %% The node ends at once, without a word to the others.
 kill(Peer) ->

@@ -43,7 +43,7 @@ waits_in_order(_) ->
     First ! leave,
     ?assertEqual(in, state(Second)).
 
-%% Who finds the queue full is refused at once.
+%% A request that finds the queue full is refused at once.
 full(_) ->
     {ok, _} = docket_gate:enter(gate),
     _ = [guest() || _ <- [1, 2]],

@@ -200,7 +200,7 @@ slow(#result{late = Late} = Result) ->
 %% @doc Judges the thresholds. A measure without values does not meet its threshold.
 -spec judge([whittle_load_scenario:threshold()], result()) -> [verdict()].
 judge(Thresholds, Result) ->
-    %% Who has a threshold for `connect' knows about it.
+    %% A scenario with a threshold for `connect' needs no note.
     Known = lists:any(fun(#{step := Step}) -> Step =:= "connect" end, Thresholds),
     [begin
          Value = measured(Measure, step(Step), Result),

@@ -233,7 +233,8 @@ seconds(Node) ->
 bytes(Node) -> unicode:characters_to_binary(text(Node)).
 
 token(Node) ->
-    case re:run(text(Node), "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", [unicode, {capture, none}]) of
+    case re:run(text(Node), "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+                [unicode, dollar_endonly, {capture, none}]) of
         match -> list_to_binary(text(Node));
         nomatch -> fail(Node, "the name of a protocol has letters, digits and none of ( ) , / : "
                         "; < = > ? @ [ \\ ] { }")

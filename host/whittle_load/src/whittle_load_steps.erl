@@ -208,7 +208,7 @@ wait(Node, Arguments) ->
 -spec header(whittle_load_read:node_(), settings()) ->
           {binary(), whittle_load_agent:text()}.
 header({_, {tuple, [Name, Value]}}, Settings) ->
-    case re:run(text(Name), ?TOKEN, [unicode, {capture, none}]) of
+    case re:run(text(Name), ?TOKEN, [unicode, dollar_endonly, {capture, none}]) of
         match -> ok;
         nomatch -> fail(Name, "the name of a header has letters, digits and hyphens")
     end,
