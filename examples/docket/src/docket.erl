@@ -10,9 +10,8 @@
 
 -export_type([refusal/0]).
 
-%% Why the server does not do the work now. The same request may succeed later.
--type refusal() :: busy         % too many requests wait, or this one has waited too long
-                 | not_ready.   % the tables are not loaded
+%% Too many requests wait, or this one has waited too long. The same request may succeed later.
+-type refusal() :: busy.
 
 %% @private
 -spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
@@ -60,7 +59,8 @@ why(Reason) -> io_lib:format("~0tp", [Reason]).
 stop(_) -> ok.
 
 %% @doc Runs one operation. The process that calls this does the work.
--spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
+-spec run(docket_cases:operation()) ->
+          {ok, term()} | {error, docket_cases:refusal() | docket_store:refusal() | refusal()}.
 run(Operation) -> gated(docket_store_gate, fun() -> docket_store:run(Operation) end).
 
 %% @doc Computes a picture of the Mandelbrot set, as a PNG file.
@@ -68,7 +68,8 @@ run(Operation) -> gated(docket_store_gate, fun() -> docket_store:run(Operation) 
 picture(Area) ->
     gated(docket_picture_gate,
           fun() ->
-              {ok, docket_png:gray(docket_picture:width(Area), docket_compute:rows(Area))} end).
+                  {ok, docket_png:gray(docket_picture:width(Area), docket_compute:rows(Area))}
+          end).
 
 gated(Gate, Fun) ->
     case docket_gate:enter(Gate) of

@@ -5,7 +5,11 @@
 %% @hidden
 -module(docket_api).
 
--export([answer/1, failure/3, refused/1, text/2]).
+-export([answer/1, failure/3, refused/1, explain/1, retry/1, text/2]).
+
+-export_type([refusal/0]).
+
+-type refusal() :: docket_cases:refusal() | docket_store:refusal() | docket:refusal().
 
 -define(JSON, {"content-type", "application/json"}).
 
@@ -129,31 +133,38 @@ file({_, Name, Type, _}, Bytes) ->
 json(Status, Map) -> {Status, [?JSON], [json:encode(Map), $\n]}.
 
 %% @doc Makes the answer to a request that is refused: by the store, or by a gate before it.
--spec refused(docket_cases:refusal() | docket_store:refusal() | docket:refusal()) ->
-          docket_http:response().
-refused(not_found) -> failure(404, not_found, "you have no such case or document");
-refused({conflict, Case}) ->
-    {_, Headers, _} = json(409, #{}),
-    Map = #{error => conflict, why => <<"someone changed the case since you read it">>,
-            'case' => docket_case:view(Case)},
-    {409, Headers, [json:encode(Map), $\n]};
-refused(closed) -> failure(409, closed, "the case is closed; open it first");
-refused(too_many_documents) -> failure(409, too_many_documents, "the case has 100 documents");
-refused(busy) -> later(busy, "the server has too much to do; try again");
-refused(id_taken) -> later(busy, "the server's clock went back; try again");
-refused(not_ready) -> later(not_ready, "the server has not loaded its tables yet; try again");
-%% Without Retry-After: a client that repeats the request could make the change twice.
-refused(unknown) ->
-    failure(504, unknown, "the change took too long: read the case to see whether it was made");
-refused(disk) ->
-    failure(500, disk, "the change is made, but the server cannot write it to its disk: it may be "
-            "lost");
-refused(minority) ->
-    later(minority, "too few nodes are connected to keep a change safe; try again").
+-spec refused(refusal()) -> docket_http:response().
+refused(Reason) ->
+    {Status, Name, Why} = explain(Reason),
+    {_, Headers, Body} = case Reason of
+                             {conflict, Case} ->
+                                 json(Status, #{error => Name, why => list_to_binary(Why),
+                                                'case' => docket_case:view(Case)});
+                             _ -> failure(Status, Name, Why)
+                         end,
+    {Status, retry(Status) ++ Headers, Body}.
 
-later(Error, Why) ->
-    {Status, Headers, Body} = failure(503, Error, Why),
-    {Status, [{"retry-after", "1"} | Headers], Body}.
+%% @doc Returns the status, the name and the sentence for a refusal.
+-spec explain(refusal()) -> {400..599, atom(), string()}.
+explain(not_found) -> {404, not_found, "you have no such case or document"};
+explain({conflict, _}) -> {409, conflict, "someone changed the case since you read it"};
+explain(closed) -> {409, closed, "the case is closed; open it first"};
+explain(too_many_documents) -> {409, too_many_documents, "the case has 100 documents"};
+explain(busy) -> {503, busy, "the server has too much to do; try again"};
+explain(id_taken) -> {503, busy, "the server's clock went back; try again"};
+explain(not_ready) -> {503, not_ready, "the server has not loaded its tables yet; try again"};
+explain(minority) ->
+    {503, minority, "too few nodes are connected to keep a change safe; try again"};
+explain(unknown) ->
+    {504, unknown, "the change took too long: read the case to see whether it was made"};
+explain(disk) ->
+    {500, disk, "the change is made, but the server cannot write it to its disk: it may be lost"}.
+
+%% @doc Returns the header that tells when to try again. Only 503 has it: with another status, the
+%% change may be made, and a client that repeats the request could make it twice.
+-spec retry(400..599) -> [{string(), string()}].
+retry(503) -> [{"retry-after", "1"}];
+retry(_) -> [].
 
 %% @doc Makes the answer to a request that failed.
 -spec failure(400..599, Name :: atom(), Why :: iodata()) -> docket_http:response().

@@ -8,7 +8,7 @@
 
 -export([kind/1, work/2, tables/0]).
 
--export_type([operation/0, refusal/0, page/0]).
+-export_type([operation/0, refusal/0]).
 
 -type operation() ::
         {create, docket_case:key(), docket_case:fields(), Now :: integer()}
@@ -28,11 +28,8 @@
                  | closed | too_many_documents
                  | id_taken.                            % a case has this id already
 
-%% Some cases, latest first. `next' is the id from which the list goes on, if it may go on.
--type page() :: {[docket_case:'case'()], docket_id:id() | none}.
-
-%% The rows that a list reads at most. A search for a rare text in many cases takes several
-%% requests, so that none takes long: the search in 1000 rows took 4 ms (JIT of OTP 29).
+%% The rows that a list reads at most. They bound its time: a search in 1000 rows took 4 ms (JIT of
+%% OTP 29). The search for a rare text in many cases takes several requests.
 -define(SCAN, 1000).
 
 %% @doc Tells what an operation needs: to write, to read rows by their keys, or to read many rows
@@ -144,6 +141,7 @@ save(Rows, Case, What, Now) ->
                                                    Now)),
     {ok, Case}.
 
+%% Returns cases, latest first, and the id from which the list goes on, or `none' at its end.
 list(_, {_, Id}, 0, _, _, Cases) -> {lists:reverse(Cases), Id};
 list(_, {_, Id}, _, 0, _, Cases) -> {lists:reverse(Cases), Id};
 list(Rows, {Owner, _} = Key, Most, Scan, Filter, Cases) ->

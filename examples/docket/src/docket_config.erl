@@ -13,18 +13,16 @@
 -type key() :: nodes | retry | force | port | ip | secret | dir | mode | clients | running | waiting
              | patience | deadline | body_timeout | document | pictures.
 
--type error() :: {bad_setting, {key(), Value :: term(), Wanted :: string()}} | {no_secret, []}
+-type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
                | {not_listed, {node(), [node()]}}.
 
 %% Each setting with its type and its default.
 -define(SETTINGS,
         [{nodes, nodes, []}, {retry, positive, 1000}, {force, boolean, false}, {port, port, 8080},
-         {ip, ip, {127, 0, 0, 1}},
-         {secret, secret, none}, {dir, dir, none},
+         {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
-             {body_timeout, positive, 10000},
-         {document, positive, 262144}, {pictures, positive, 2}]).
+         {body_timeout, positive, 10000}, {document, positive, 262144}, {pictures, positive, 2}]).
 
 %% @doc Returns a setting that load/0 has read.
 -spec get(key()) -> term().
@@ -59,7 +57,7 @@ shown(_, Value) -> Value.
 variable(Key) -> "DOCKET_" ++ string:uppercase(atom_to_list(Key)).
 
 %% @doc Checks a value of the environment (a string) or of the application's environment.
--spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: string()}.
+-spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: iodata()}.
 check(port, Value) -> number(Value, 0, 65535, "a port from 0 to 65535");
 check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number above 0");
 check(boolean, Value) when is_boolean(Value) -> {ok, Value};

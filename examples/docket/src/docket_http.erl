@@ -37,7 +37,7 @@ init([]) ->
     %% httpd wants two directories. It reads nothing from them, because no module here serves files.
     Config = [{port, docket_config:get(port)}, {bind_address, docket_config:get(ip)},
               {server_name, "docket"}, {server_root, "/"}, {document_root, "/"},
-                  {server_tokens, none},
+              {server_tokens, none},
               {modules, [whittle_counters_inets, ?MODULE]},
               {socket_type, {ip_comm, [{nodelay, true}, {backlog, 1024}]}},
               {max_clients, docket_config:get(clients)}, {keep_alive, true},

@@ -7,7 +7,7 @@
 -module(docket_mnesia_schema).
 
 -export([directory/0, attempt/0, state/0, admit/1, leave_behind/1]).
--export([is_loaded/0, is_spread/0, names/0, format_error/1]).
+-export([is_loaded/0, is_spread/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -253,8 +253,6 @@ leave_behind(Nodes) ->
         _ -> said(schema, mnesia:set_master_nodes(Nodes))
     end.
 
-%% @doc Lists the names of the tables.
--spec names() -> [atom()].
 names() -> [Name || {Name, _, _} <- docket_cases:tables()].
 
 name(Node) -> atom_to_list(Node).

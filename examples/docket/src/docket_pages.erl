@@ -276,10 +276,9 @@ hidden(Version) ->
 %% The page around all of them
 
 refused(Request, Reason) ->
-    {Status, Headers, Body} = docket_api:refused(Reason),
-    #{<<"why">> := Why} = json:decode(iolist_to_binary(Body)),
-    {_, Own, Page} = failed(Status, Request, Why),
-    {Status, [Header || {"retry-after", _} = Header <- Headers] ++ Own, Page}.
+    {Status, _, Why} = docket_api:explain(Reason),
+    {Status, Headers, Page} = failed(Status, Request, Why),
+    {Status, docket_api:retry(Status) ++ Headers, Page}.
 
 failed(Status, Request, Why) ->
     page(Status, Request, <<"Not done">>,

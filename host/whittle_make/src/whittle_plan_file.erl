@@ -21,7 +21,7 @@
 %% @doc Returns the path of an output's plan. Only tests call it from outside.
 -spec path(file:filename()) -> file:filename().
 path(Out) ->
-    case [Part || Part <- filename:split(Out), Part =/= "."] of
+    case whittle_file:parts(Out) of
         [] -> filename:absname("") ++ ".plan";
         Parts -> filename:join(Parts) ++ ".plan"
     end.

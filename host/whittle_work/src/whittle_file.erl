@@ -4,7 +4,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([check/1, first/2, whole/2, text/1, write/2, is_same/2, found/2, matches/2,
-         below/2, absolute/1]).
+         below/2, absolute/1, parts/1]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -132,6 +132,8 @@ wildcard(Parts, Dir) -> filelib:wildcard(filename:join(Parts), Dir).
 joined(Dir, "") -> Dir;
 joined(Dir, Path) -> filename:join(Dir, Path).
 
+%% @doc Splits a path into its parts, without those that are `.'.
+-spec parts(file:filename()) -> [file:filename()].
 parts(Path) -> [Part || Part <- filename:split(Path), Part =/= "."].
 
 %% Returns the size that a file claims.
