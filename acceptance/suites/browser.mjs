@@ -1,7 +1,8 @@
 // Drives Chromium over its DevTools protocol on the file descriptors 3 and 4, so it opens no port.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -18,15 +19,18 @@ export async function withBrowser(use) {
             `--user-data-dir=${profile}`,
             "about:blank",
         ),
-        { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] },
+        { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], detached: true },
     );
     try {
         return await use(await page(browser.stdio[3], browser.stdio[4]));
     } finally {
         const ended = new Promise((resolve) => browser.on("close", resolve));
-        browser.kill();
+        // The browser leads a process group, so that all its processes end with it.
+        process.kill(-browser.pid, "SIGKILL");
         await ended;
-        rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+        // A child can outlive the browser for a moment and write a file meanwhile. Only this `rm'
+        // empties the directory again before it tries again; rmSync does not.
+        await rm(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
     }
 }
 

@@ -2,7 +2,8 @@
 // The page gets one bundle from a server here and posts its results back. CHROMIUM names the
 // browser.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +49,7 @@ const server = createServer((request, response) => {
                 else fail(body);
                 response.end();
                 server.close();
-                browser.kill();
+                process.kill(-browser.pid, "SIGKILL");
             });
     } else if (request.url === "/bundle.js") {
         response.setHeader("content-type", "text/javascript").end(bundle.outputFiles[0].text);
@@ -73,7 +74,8 @@ server.listen(0, "127.0.0.1", () => {
             `--user-data-dir=${profile}`,
             `http://127.0.0.1:${server.address().port}/`,
         ],
-        { stdio: ["ignore", "ignore", "pipe"] },
+        // The browser leads a process group, so that all its processes end with it.
+        { stdio: ["ignore", "ignore", "pipe"], detached: true },
     );
     let complaints = "";
     browser.stderr.setEncoding("utf8").on("data", (text) => (complaints += text));
@@ -87,11 +89,6 @@ server.listen(0, "127.0.0.1", () => {
             server.close();
         }
         server.closeAllConnections?.();
-        rmSync(profile, {
-            recursive: true,
-            force: true,
-            maxRetries: 20,
-            retryDelay: 200,
-        });
+        rm(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
     });
 });

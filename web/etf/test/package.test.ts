@@ -2,7 +2,8 @@
 // Node's own conversions, and a run in a real browser with a page that forbids generated code.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -201,7 +202,9 @@ test("it works in a browser: in a worker, and where generated code is forbidden"
         if (browser.pid !== undefined) process.kill(-browser.pid, "SIGKILL");
         await closed;
         server.close();
-        rmSync(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
+        // A process of the browser may write until it is dead. Only this `rm' empties the directory
+        // again before it tries again; rmSync does not.
+        await rm(profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
     }
 });
 
