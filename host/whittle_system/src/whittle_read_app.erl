@@ -130,7 +130,7 @@ tree(Dir, Context) ->
             try node(Dir, <<>>, [], Context, {0, []}) of
                 {_, Files} -> lists:reverse(Files)
             catch
-                throw:{?MODULE, too_many_paths} -> [unreadable(<<>>, too_many_paths)]
+                throw:{?MODULE, {too_many_paths, _} = Reason} -> [unreadable(<<>>, Reason)]
             end
     end.
 
@@ -446,7 +446,7 @@ notices(Dir, Context) ->
 
 %% A name that is a binary is not valid UTF-8.
 named(_, _, _, _, _, {?MOST_PATHS, _}) ->
-    throw({?MODULE, too_many_paths});
+    throw({?MODULE, {too_many_paths, ?MOST_PATHS}});
 named(Dir, Above, Name, Passed, Context, {Count, Files}) when is_list(Name) ->
     Path = below(Above, unicode:characters_to_binary(Name)),
     case whittle_file_name:check_path(Path) of

@@ -22,7 +22,7 @@ stop(_) ->
         "stdio" ->
             %% The report of a crash may still be on its way.
             _ = logger_std_h:filesync(default),
-            whittle_load_agent_link:ended(1);
+            whittle_load_agent_link:end_vm(1);
         _ -> ok
     end.
 
