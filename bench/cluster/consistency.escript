@@ -40,7 +40,7 @@ usage() ->
     "  --kinds K,K...    of faults; default all: kill_one, kill_two, kill_all, halves, alone,\n"
     "                    one_way, bridge, pause, disk_full\n"
     "  --seed N          of the faults; default 1\n"
-    "  --nodes N         default 4\n"
+    "  --nodes N         two or more; default 4\n"
     "  --clients N       default 8\n"
     "  --time SECONDS    end earlier, after this time\n"
     "  --round N         faults between two looks at all cases; default 20\n"
@@ -77,7 +77,7 @@ value(Name, Value)
   when Name =:= "faults"; Name =:= "seed"; Name =:= "nodes"; Name =:= "clients"; Name =:= "time";
        Name =:= "round" ->
     case string:to_integer(Value) of
-        {Number, ""} when Number > 0 -> {ok, list_to_existing_atom(Name), Number};
+        {Number, ""} when Number > 1; Number =:= 1, Name =/= "nodes" -> {ok, list_to_existing_atom(Name), Number};
         _ -> error
     end;
 value(_, _) -> unknown.

@@ -243,11 +243,16 @@ all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled,
              || Node <- lists:seq(1, Nodes)],
     case [Error || {_, {error, Error}} <- Lists] of
         [] ->
-            Bad = [{{later, Node, Key}, [{lost_write, {Was, Is}}], []}
-                   || {Node, {ok, List, _}} <- Lists,
-                      Key <- maps:keys(maps:merge(Expected, List)),
-                      Was <- [maps:get(Key, Expected, absent)], Is <- [maps:get(Key, List, absent)],
-                      Was =/= Is],
+            Shown = [{Node, List} || {Node, {ok, List, _}} <- Lists],
+            Keys = lists:usort(lists:append([maps:keys(Map) || Map <- [Expected
+                                                                       | [List || {_, List}
+                                                                                      <- Shown]]])),
+            Bad = [{Key, [{lost_write, {later, Was, Changed}}], []}
+                   || Key <- Keys, Was <- [maps:get(Key, Expected, absent)],
+                      [_ | _] = Changed <- [[{Node, Is}
+                                             || {Node, List} <- Shown,
+                                                Is <- [maps:get(Key, List, absent)],
+                                                Is =/= Was]]],
             _ = [file:write_file(filename:join(Out, "end.verdicts"),
                                  [io_lib:format("~tp.~n", [Each]) || Each <- Bad]) || Bad =/= []],
             added(Bad, 0, Run);

@@ -66,7 +66,8 @@ commands(disk_full, [One | _]) -> {[["fill", group([One])]], [["free", group([On
 
 killed(Nodes) -> {[["kill", group(Nodes)]], [["start", group([Node])] || Node <- Nodes]}.
 
-parted(Some, []) -> {[], [["pause", group(Some)]]};
+%% Of two nodes, none is a bridge.
+parted(Some, []) -> {[["pause", group(Some)]], [["resume", group(Some)]]};
 parted(Some, Others) -> {[["part", group(Some), group(Others)]], [["heal"]]}.
 
 group(Nodes) -> lists:join(",", [integer_to_list(Node) || Node <- Nodes]).
