@@ -1140,8 +1140,8 @@ run_low_memory(Config) ->
                                       ["PATH='", Dir, "':\"$PATH\""])})
      end || {Board, Program, Words, Note} <-
                 [{<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "21M"],
-                  "whittle: note: 21 MB of memory are too few for the board qemu-aarch64, which may "
-                  "then print nothing: give 22 MB at least (docs/boards.md)\n"},
+                  "whittle: note: 21 MB of memory are too few for the board qemu-aarch64, which "
+                  "may then print nothing: give 22 MB at least (docs/boards.md)\n"},
                  {<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "22M"], ""},
                  {<<"qemu-arm">>, "qemu-system-arm", ["--memory", "14M"], ""},
                  {<<"qemu-arm">>, "qemu-system-arm", [], ""}]].

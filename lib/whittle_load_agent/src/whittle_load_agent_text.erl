@@ -10,13 +10,14 @@
 %% @doc Returns the text for one user. `sent' becomes the intended moment of the step, in the form
 %% that {@link delivered/2} finds.
 -spec fill(whittle_load_agent:text(), whittle_load_agent_client:user()) -> iodata().
-fill(Text, #{id := Id, row := Row, random := Random, clock := Clock}) ->
+fill(Text, #{id := Id, row := Row, random := Random, clock := Clock} = User) ->
     [case Part of
          _ when is_binary(Part) -> Part;
          id -> integer_to_binary(Id);
          sent -> [<<"sent=">>, integer_to_binary(Clock), $;];
          {column, N} -> element(N, Row);
-         {random, Below} -> integer_to_binary(Random rem Below)
+         {random, Below} -> integer_to_binary(Random rem Below);
+         {taken, Name} -> map_get(Name, map_get(taken, User))
      end || Part <- Text].
 
 %% @doc Tells whether a text begins with another.
