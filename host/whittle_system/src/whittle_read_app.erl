@@ -319,7 +319,7 @@ atoms(Props) ->
         [Key | _] -> {error, io_lib:format("`~ts' is not a list of atoms", [Key])}
     end.
 
-%% An application that includes another one and also waits for its start waits for ever.
+%% An application that includes another one and also waits for its start waits forever.
 once(Lists) ->
     [Applications, Included] = [proplists:get_value(Key, Lists)
                                 || Key <- [applications, included_applications]],
