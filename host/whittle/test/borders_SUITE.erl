@@ -242,7 +242,8 @@ exists({Module, Name, Arity}, Here) ->
 %% Tests, measurements and scripts: the code that no application contains.
 outside_files() ->
     [File || Pattern <- ["host/*/{test,matrix}/*.erl", "host/*/test/*/*.erl",
-                         "lib/*/test/*.erl", "acceptance/suites/*.erl", "bench/interpreter/*.erl",
+                         "lib/*/test/*.erl", "acceptance/suites/*.erl",
+                         "bench/{interpreter,cluster}/*.erl",
                          "{acceptance,bench,lib,tools}/*", "{acceptance,bench,lib}/*/*.escript"],
              File <- filelib:wildcard(Pattern, root()),
              filename:extension(File) =:= ".erl" orelse is_escript(File)].

@@ -1,0 +1,300 @@
+%% Tests the checker of bench/cluster on good and on bad histories.
+-module(consistency_SUITE).
+
+-include_lib("proper/include/proper.hrl").
+-include_lib("stdlib/include/assert.hrl").
+
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([good/1, bad/1, sets/1, files/1, given_up/1, accepts_simulated/1, finds_planted/1,
+         agrees_with_all_orders/1]).
+%% Others make histories with these.
+-export([simulated/2, all_orders/1]).
+
+suite() -> [{timetrap, {minutes, 5}}].
+
+all() ->
+    [good, bad, sets, files, given_up, accepts_simulated, finds_planted, agrees_with_all_orders].
+
+init_per_suite(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
+    ok = filelib:ensure_path(Dir),
+    Sources = filelib:wildcard(filename:join(running:root(), "bench/cluster/*.erl")),
+    %% The compiler checks a model against the behavior that it has.
+    {First, Others} = lists:partition(fun(File) ->
+                                              filename:basename(File) =:= "linearizable.erl"
+                                      end, Sources),
+    true = code:add_patha(Dir),
+    [{ok, _} = compile:file(File, [{outdir, Dir}, debug_info, warnings_as_errors, report])
+     || File <- First ++ Others],
+    [{ebin, Dir} | Config].
+
+end_per_suite(Config) -> code:del_path(proplists:get_value(ebin, Config)).
+
+%% Operations as {Call, Return, Node, Input, Result}
+history(Operations) ->
+    [#{number => Number, client => Number, node => Node, key => <<"A">>, input => Input,
+       call => Call, result => Result,
+       return => case Result of {unknown, _} -> infinity; _ -> Return end}
+     || {Number, {Call, Return, Node, Input, Result}}
+            <- lists:zip(lists:seq(1, length(Operations)), Operations)].
+
+kinds(Operations) -> [Kind || {Kind, _} <- verdicts:judge(history(Operations))].
+
+created() -> {0, 1, 1, {create, <<"a">>}, {ok, {1, <<"a">>}}}.
+changed(Call, Return, From, Title) ->
+    {Call, Return, 1, {change, From, Title}, {ok, {From + 1, Title}}}.
+unknown(Call, From, Title) -> {Call, none, 1, {change, From, Title}, {unknown, timeout}}.
+failed(Call, Return, From, Title) -> {Call, Return, 1, {change, From, Title}, {failed, 503}}.
+read(Call, Return, State) -> {Call, Return, 1, read, {ok, State}}.
+final(Node, State) -> {900, 901, Node, final, {ok, State}}.
+
+good(_) ->
+    [?assertEqual({Name, []}, {Name, kinds(Operations)})
+     || {Name, Operations} <-
+            [{empty, []},
+             {sequence, [created(), changed(2, 3, 1, <<"b">>), read(4, 5, {2, <<"b">>}),
+                         final(1, {2, <<"b">>}), final(2, {2, <<"b">>})]},
+             {concurrent_read, [created(), changed(2, 9, 1, <<"b">>), read(3, 4, {2, <<"b">>}),
+                                read(3, 5, {1, <<"a">>})]},
+             {conflict, [created(), changed(2, 3, 1, <<"b">>),
+                         {4, 5, 2, {change, 1, <<"c">>}, {refused, {2, <<"b">>}}},
+                         final(1, {2, <<"b">>})]},
+             {unknown_done, [created(), unknown(2, 1, <<"b">>), read(4, 5, {1, <<"a">>}),
+                             read(6, 7, {2, <<"b">>}), final(1, {2, <<"b">>})]},
+             {unknown_not_done, [created(), unknown(2, 1, <<"b">>), changed(4, 5, 1, <<"c">>),
+                                 final(1, {2, <<"c">>})]},
+             {unknown_between, [created(), unknown(2, 1, <<"b">>), changed(4, 5, 2, <<"c">>),
+                                final(1, {3, <<"c">>})]},
+             {failed, [created(), failed(2, 3, 1, <<"b">>), final(1, {1, <<"a">>})]},
+             {removed, [created(), {2, 3, 1, {remove, 1}, {ok, absent}}, read(4, 5, absent),
+                        {6, 7, 2, {change, 1, <<"b">>}, {refused, absent}}, final(1, absent)]},
+             {perhaps_removed, [created(), {2, none, 1, {remove, 1}, {unknown, 504}},
+                                final(1, absent)]}]].
+
+bad(_) ->
+    [?assertEqual({Name, Kinds}, {Name, kinds(Operations)})
+     || {Name, Kinds, Operations} <-
+            [{lost, [lost_write],
+              [created(), changed(2, 3, 1, <<"b">>), final(1, {1, <<"a">>})]},
+             {lost_create, [lost_write], [created(), final(1, absent)]},
+             {two_lost, [lost_write, lost_write],
+              [created(), changed(2, 3, 1, <<"b">>), changed(4, 5, 2, <<"c">>),
+               final(1, {1, <<"a">>}), final(2, {1, <<"a">>})]},
+             {removal_lost, [lost_write],
+              [created(), {2, 3, 1, {remove, 1}, {ok, absent}}, final(1, {1, <<"a">>})]},
+             {overwritten, [lost_write, lost_update, forked],
+              [created(), changed(2, 3, 1, <<"b">>), changed(2, 4, 1, <<"c">>),
+               final(1, {2, <<"c">>})]},
+             {updated_twice, [lost_update, forked],
+              [created(), changed(2, 3, 1, <<"b">>), changed(2, 4, 1, <<"c">>),
+               changed(5, 6, 2, <<"d">>), final(1, {3, <<"d">>})]},
+             {dirty, [dirty_read],
+              [created(), failed(2, 3, 1, <<"b">>), read(4, 5, {2, <<"b">>})]},
+             {dirty_refusal, [dirty_read],
+              [created(), failed(2, 3, 1, <<"b">>),
+               {4, 5, 1, {change, 1, <<"c">>}, {refused, {2, <<"b">>}}}]},
+             {invented, [dirty_read], [created(), read(4, 5, {2, <<"z">>})]},
+             {diverged, [diverged],
+              [created(), unknown(2, 1, <<"b">>), final(1, {1, <<"a">>}),
+               final(2, {2, <<"b">>})]},
+             {half_lost, [diverged],
+              [created(), changed(2, 3, 1, <<"b">>), final(1, {1, <<"a">>}),
+               final(2, {2, <<"b">>})]},
+             {stale, [stale_read],
+              [created(), changed(2, 3, 1, <<"b">>), read(4, 5, {1, <<"a">>}),
+               final(1, {2, <<"b">>})]},
+             {back_and_forth, [stale_read],
+              [created(), changed(2, 20, 1, <<"b">>), read(4, 5, {2, <<"b">>}),
+               read(6, 7, {1, <<"a">>})]},
+             {stale_refusal, [stale_read],
+              [created(), changed(2, 3, 1, <<"b">>), changed(4, 5, 2, <<"c">>),
+               {6, 7, 2, {change, 1, <<"d">>}, {refused, {2, <<"b">>}}}]},
+             %% Nobody can see a change before its call, however old reads may be.
+             {too_early, [unordered],
+              [created(), read(2, 3, {2, <<"b">>}), changed(4, 5, 1, <<"b">>)]},
+             {two_ways, [forked],
+              [created(), unknown(2, 1, <<"b">>), unknown(2, 1, <<"c">>),
+               read(4, 5, {2, <<"b">>}), read(6, 7, {2, <<"c">>})]},
+             %% Nobody has made version 2.
+             {gap, [unordered], [created(), changed(4, 5, 2, <<"c">>)]}]].
+
+sets(_) ->
+    ?assertEqual([], cluster_set:check([{add, 1, ok}, {add, 2, unknown}, {add, 3, failed},
+                                        {add, 4, ok}, {remove, 4, unknown}], [1, 2])),
+    ?assertEqual([{lost, 1}, {revived, 4}, {invented, 3}, {invented, 5}],
+                 cluster_set:check([{add, 1, ok}, {add, 3, failed}, {add, 4, ok}, {remove, 4, ok}],
+                                   [5, 4, 3])),
+    Create = fun(Key, Title, Result) ->
+                     #{input => {create, Title}, key => Key, result => Result}
+             end,
+    Creates = [Create(<<"A">>, <<"a">>, {ok, {1, <<"a">>}}),
+               Create(none, <<"b">>, {unknown, timeout}), Create(none, <<"c">>, {failed, 503})],
+    ?assertEqual([], verdicts:set(Creates, [{<<"A">>, <<"changed">>}, {<<"B">>, <<"b">>}])),
+    ?assertEqual([{lost_write, {lost, {id, <<"A">>}}}, {dirty_read, {invented, {title, <<"c">>}}}],
+                 verdicts:set(Creates, [{<<"C">>, <<"c">>}])).
+
+%% A run that ended at once leaves calls without returns.
+files(Config) ->
+    File = filename:join(proplists:get_value(priv_dir, Config), "history"),
+    ok = file:write_file(File, [history:call(1, 10, 7, 2, none, {create, <<"a">>}),
+                                history:note(11, "kill 1"),
+                                history:call(2, 12, 8, 1, none, {create, <<"b">>}),
+                                history:return(1, 15, <<"A">>, {ok, {1, <<"a">>}})]),
+    {ok, Operations} = history:read(File),
+    ?assertMatch([#{number := 1, client := 7, node := 2, key := <<"A">>, call := 10, return := 15,
+                    result := {ok, {1, <<"a">>}}},
+                  #{number := 2, key := none, return := infinity, result := {unknown, _}}],
+                 Operations),
+    ?assertMatch(#{<<"A">> := [_], none := [_]}, history:by_key(Operations)).
+
+%% The search ends when it has tried as many pairs as it may.
+given_up(_) ->
+    Hard = [created() | [unknown(2, From, integer_to_binary(10 * From + Each))
+                         || From <- lists:seq(1, 9), Each <- lists:seq(1, 9)]]
+        ++ [read(3, 4, {11, <<"99">>})],
+    ?assertEqual([{unclear, order}], verdicts:judge(history(Hard), 1000)).
+
+%%% Properties
+
+check(Property, Times) ->
+    Quiet = fun(_, _) -> ok end,
+    case proper:quickcheck(Property, [{numtests, Times}, {on_output, Quiet}, {max_size, 60}]) of
+        true -> ok;
+        Other -> error({property, Other, proper:counterexample()})
+    end.
+
+accepts_simulated(_) ->
+    check(?FORALL(Moves, moves(), [] =:= verdicts:judge(simulated(Moves, 5))), 2000).
+
+%% A fault in a history that is otherwise good gets the verdict with its name.
+finds_planted(_) ->
+    check(?FORALL({Moves, Fault}, {moves(), oneof([lost_write, lost_update, dirty_read, stale_read,
+                                                   diverged])},
+                  begin
+                      {Operations, [{Version, Title} = Last]} =
+                          {simulated([{change, 0, false}, {go_on, 0, false}, {go_on, 0, false}
+                                     | [Move || {What, _, _} = Move <- Moves, What =/= remove]],
+                                     5), [{1000, <<"planted">>}]},
+                      Kinds = [Kind || {Kind, _} <- verdicts:judge(planted(Fault, Operations,
+                                                                           Version, Title, Last))],
+                      ?WHENFAIL(io:format("~p", [Kinds]), lists:member(Fault, Kinds))
+                  end), 1000).
+
+planted(lost_write, Operations, Version, Title, _) ->
+    [extra(Operations, 0, {change, Version - 1, Title}, {ok, {Version, Title}}) | Operations];
+planted(lost_update, Operations, _, Title, _) ->
+    {From, _} = first(Operations),
+    [extra(Operations, 0, {change, From, Title}, {ok, {From + 1, Title}}) | Operations];
+planted(dirty_read, Operations, Version, Title, Last) ->
+    [extra(Operations, 0, {change, Version - 1, Title}, {failed, 503}),
+     extra(Operations, 1, read, {ok, Last}) | Operations];
+planted(stale_read, Operations, _, _, _) ->
+    [extra(Operations, 0, read, {ok, first(Operations)}) | Operations];
+planted(diverged, Operations, _, _, _) ->
+    [(extra(Operations, 0, final, {ok, first(Operations)}))#{node => 9} | Operations].
+
+%% A simulated history begins with a create and a change.
+first([#{input := {create, Title}} | _]) -> {1, Title}.
+
+extra(Operations, More, Input, Result) ->
+    Time = lists:max([Call || #{call := Call} <- Operations]) + 10 * (More + 1),
+    #{number => 1_000_000 + More, client => planted, node => 1, key => <<"A">>, input => Input,
+      call => Time, return => Time + 1, result => Result}.
+
+%% The search and a check of all orders agree about short histories, good and bad.
+agrees_with_all_orders(_) ->
+    check(?FORALL(Operations, resize(5, list(any_operation())),
+                  begin
+                      Timed = case_register:timed(history(Operations)),
+                      all_orders(Timed) =:=
+                          (linearizable =:= linearizable:check(case_register, Timed, 100_000))
+                  end), 5000).
+
+any_operation() ->
+    ?LET({Call, Long, Input, Kind, State}, {range(0, 12), range(1, 8), any_input(),
+                                            oneof([ok, ok, refused, unknown]), any_state()},
+         {Call, Call + Long, 1, Input, any_result(Kind, Input, State)}).
+
+any_input() ->
+    frequency([{2, {create, <<"a">>}}, {3, {change, range(1, 2), oneof([<<"b">>, <<"c">>])}},
+               {1, {remove, range(1, 2)}}, {3, read}]).
+
+any_state() -> oneof([absent, {1, <<"a">>}, {2, <<"b">>}, {2, <<"c">>}, {3, <<"c">>}]).
+
+any_result(unknown, Input, _) when Input =/= read -> {unknown, timeout};
+any_result(refused, Input, State) when Input =/= read -> {refused, State};
+any_result(_, {create, Title}, _) -> {ok, {1, Title}};
+any_result(_, {change, From, Title}, _) -> {ok, {From + 1, Title}};
+any_result(_, {remove, _}, _) -> {ok, absent};
+any_result(_, read, State) -> {ok, State}.
+
+%% Tells whether an order explains all results, by trying each one.
+all_orders(Timed) -> any_order(Timed, absent).
+
+any_order(Timed, State) ->
+    lists:all(fun({_, Return, _}) -> Return =:= infinity end, Timed)
+        orelse lists:any(fun({Call, _, Operation} = First) ->
+                                 Others = lists:delete(First, Timed),
+                                 lists:all(fun({_, Return, _}) -> Return >= Call end, Others)
+                                     andalso case case_register:step(Operation, State) of
+                                                 {ok, Next} -> any_order(Others, Next);
+                                                 impossible -> false
+                                             end
+                         end, Timed).
+
+%%% A simulated service that keeps all promises
+
+%% A move starts an operation of a client that rests. Its version may be behind. Otherwise the move
+%% lets the client's operation take effect, or return. Nobody waits for a hasty operation: it takes
+%% effect later, or never.
+moves() -> list({frequency([{4, change}, {3, read}, {1, remove}, {6, go_on}]), range(0, 40),
+                 frequency([{5, false}, {1, true}])}).
+
+%% @doc Makes the history of a single register with some clients.
+-spec simulated([{change | read | remove | go_on, non_neg_integer(), boolean()}], pos_integer()) ->
+          [history:operation()].
+simulated(Moves, Clients) ->
+    Create = {0, 1, 1, {create, <<"a">>}, {ok, {1, <<"a">>}}},
+    {Done, Now, State, Busy} =
+        lists:foldl(fun({What, Choice, Hasty}, Sim) ->
+                            moved(What, Choice rem Clients, Choice div Clients, Hasty, Sim)
+                    end, {[Create], 2, {1, <<"a">>}, #{}}, Moves),
+    %% Those that have no result yet never get one.
+    Rest = [{Call, none, 1, Input, {unknown, ended}}
+            || {_, {Call, Input, _}} <- maps:to_list(Busy)],
+    history(lists:reverse(Done) ++ Rest
+            ++ [{Now + Node, Now + Node + 5, Node, final, {ok, State}} || Node <- [1, 2, 3]]).
+
+moved(What, Client, Lag, Hasty, {Done, Now, State, Busy}) ->
+    case Busy of
+        #{Client := {Call, Input, waits}} ->
+            {Result, Next} = effect(Input, State),
+            {Done, Now + 1, Next, Busy#{Client := {Call, Input, Result}}};
+        #{Client := {Call, Input, Result}} ->
+            {[{Call, Now, 1, Input, Result} | Done], Now + 1, State, maps:remove(Client, Busy)};
+        #{} when What =:= go_on ->
+            %% One that nobody waits for takes effect.
+            case [Key || {hasty, _} = Key <- maps:keys(Busy)] of
+                [Key | _] ->
+                    {Call, Input, waits} = maps:get(Key, Busy),
+                    {_, Next} = effect(Input, State),
+                    {[{Call, none, 1, Input, {unknown, timeout}} | Done], Now + 1, Next,
+                     maps:remove(Key, Busy)};
+                [] -> {Done, Now, State, Busy}
+            end;
+        #{} ->
+            Key = case Hasty of true -> {hasty, Now}; false -> Client end,
+            {Done, Now + 1, State, Busy#{Key => {Now, input(What, Lag, Now, State), waits}}}
+    end.
+
+input(read, _, _, _) -> read;
+input(change, Lag, Now, State) -> {change, version(State, Lag), integer_to_binary(Now)};
+input(remove, Lag, _, State) -> {remove, version(State, Lag)}.
+
+version({Version, _}, Lag) -> max(1, Version - Lag rem 2);
+version(absent, _) -> 1.
+
+effect(read, State) -> {{ok, State}, State};
+effect({change, From, Title}, {From, _}) -> {{ok, {From + 1, Title}}, {From + 1, Title}};
+effect({remove, From}, {From, _}) -> {{ok, absent}, absent};
+effect(_, State) -> {{refused, State}, State}.
