@@ -35,8 +35,11 @@ init(_) ->
 empty(ordered_set) -> gb_trees:empty();
 empty(set) -> #{}.
 
-%% @doc Does an operation. Its result is the answer to the node that has asked for it.
--spec apply(map(), docket_cases:operation(), state()) -> {state(), term()} | {state(), term(), list()}.
+%% @doc Does an operation. Its result is the answer to the node that has asked for it. `snapshot' makes
+%% a snapshot at once.
+-spec apply(map(), docket_cases:operation() | snapshot, state()) ->
+          {state(), term()} | {state(), term(), list()}.
+apply(#{index := Index}, snapshot, State) -> released(Index, ok, State);
 apply(#{index := Index}, Operation, #state{count = Count} = State) ->
     {Result, Next} = worked(Operation, State),
     kept(Index, Result, Next#state{count = Count + 1,
@@ -48,9 +51,12 @@ bytes(_) -> 0.
 
 kept(Index, Result, #state{operations = Operations, bytes = Bytes} = State)
   when Operations >= ?OPERATIONS; Bytes >= ?BYTES ->
-    Fresh = State#state{operations = 0, bytes = 0},
-    {Fresh, Result, [{release_cursor, Index, Fresh}]};
+    released(Index, Result, State);
 kept(_, Result, State) -> {State, Result}.
+
+released(Index, Result, State) ->
+    Fresh = State#state{operations = 0, bytes = 0},
+    {Fresh, Result, [{release_cursor, Index, Fresh}]}.
 
 %% @doc Does an operation that only reads.
 -spec ask(docket_cases:operation(), state()) -> {ok, term()} | {error, docket_cases:refusal()}.

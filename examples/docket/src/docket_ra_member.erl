@@ -9,9 +9,9 @@
 -behaviour(gen_server).
 
 %% Ra need not be there.
--ignore_xref([{ra, restart_server, 2}, {ra, start_server, 2}, {ra, remove_member, 3},
+-ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2}, {ra, remove_member, 3},
               {ra, add_member, 3}, {ra, trigger_election, 1}, {ra, consistent_query, 3},
-              {ra, local_query, 3}, {ra_system, start, 1}, {ra_system, derive_names, 1},
+              {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2}, {ra_system, start, 1}, {ra_system, derive_names, 1},
               {ra_directory, uid_of, 2}, {ra_log_meta, fetch, 4}]).
 
 -export([start_link/0, id/0, is_loaded/0, history/0, format_error/1]).
@@ -24,14 +24,21 @@
 %% The name of Ra's system, which owns the files, and that of the member's process
 -define(SYSTEM, docket).
 -define(SERVER, docket_ra).
--define(UID, <<"docket">>).
 %% The log of a node is in memory too until it has this size.
 -define(LOG_BYTES, 8_000_000).
 -define(CALL_MS, 5000).
 -define(ASK_MS, 1000).
+%% In Ra 2.2.0 a member does not answer to a snapshot that it has already. The leader then sends it
+%% nothing else until the first time is over, and the member asks again after the second. This may
+%% repeat without end, so after the third the node becomes a new member.
+-define(SNAPSHOT_MS, 10000).
+-define(BEHIND_MS, 2000).
+-define(STUCK_MS, 20000).
 
-%% `waits' is the last line about what this node waits for.
--record(state, {waits = none :: none | loaded | binary()}).
+%% `waits' is the last line about what this node waits for. `behind' says how many changes a member
+%% has that lacks some, and since when it has not got more.
+-record(state, {waits = none :: none | loaded | binary(),
+                behind = none :: none | {non_neg_integer(), Since :: integer()}}).
 
 %% @doc Starts the member. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -68,8 +75,8 @@ init([]) ->
 first([_]) ->
     case attempt() of
         ok -> {ok, loaded()};
-        {wait, _} -> first([node()]);
-        {error, Reason} -> {stop, {shutdown, {store, Reason}}}
+        {error, Reason} -> {stop, {shutdown, {store, Reason}}};
+        _ -> first([node()])
     end;
 first(_) ->
     self() ! attempt,
@@ -96,7 +103,9 @@ handle_info(attempt, State) ->
         ok ->
             docket:say("the cases are loaded"),
             {noreply, loaded()};
-        {wait, Why} -> {noreply, waiting(["this node ", Why], State)};
+        {behind, Count} ->
+            {noreply, waiting("this node loads the changes of the others", behind(Count, State))};
+        {wait, Why} -> {noreply, waiting(["this node ", Why], State#state{behind = none})};
         %% The cause may pass, such as a full disk.
         {error, Reason} -> {noreply, waiting(format_error(Reason), State)}
     end;
@@ -126,10 +135,28 @@ terminate(_, _) ->
             ok
     end.
 
-%% Tries to take part in the group. `wait' says what must happen first. Ra's processes and tables may
+behind(Count, #state{behind = {Count, Since}} = State) ->
+    case {erlang:monotonic_time(millisecond) - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
+        {true, [{_, Doing}]} when Doing =:= follower; Doing =:= await_condition ->
+            docket:say("this node gets no changes from the others, and becomes a new member"),
+            _ = left([Node || {Node, some} <- others()]),
+            State#state{behind = none};
+        _ -> State
+    end;
+behind(Count, State) -> State#state{behind = {Count, erlang:monotonic_time(millisecond)}}.
+
+%% The next attempt finds a node without a member.
+left(Members) ->
+    case removed(Members) of
+        ok -> ra:force_delete_server(?SYSTEM, id());
+        Wait -> Wait
+    end.
+
+%% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes this
+%% node has. Ra's processes and tables may
 %% be gone at any time. After a fault Ra starts anew.
 attempt() ->
-    try steps([fun system/0, fun member/0, fun elected/0, fun current/0]) of
+    try steps([fun system/0, fun member/0, fun elected/0, fun current/0, fun settled/0]) of
         {error, _} = Error -> stopped(Error);
         Other -> Other
     catch
@@ -215,10 +242,13 @@ refused({error, {no_more_servers_to_try, Errors}}, Fine) ->
 refused(_, _) -> {wait, "has no cases, and waits until most of the others let it join"}.
 
 start() ->
-    Config = #{id => id(), uid => ?UID, cluster_name => ?SERVER,
+    %% Ra keeps entries of former members in its files, so each member has a name of its own there.
+    Uid = ra:new_uid(<<"docket">>),
+    Config = #{id => id(), uid => Uid, cluster_name => ?SERVER,
                %% docket_ra_machine decides when to make a snapshot.
-               log_init_args => #{uid => ?UID, snapshot_interval => 1},
+               log_init_args => #{uid => Uid, snapshot_interval => 1},
                initial_members => servers(docket_cluster:nodes()),
+               install_snap_rpc_timeout => ?SNAPSHOT_MS, await_condition_timeout => ?BEHIND_MS,
                machine => {module, docket_ra_machine, #{}}},
     case done(ra:start_server(?SYSTEM, Config)) of
         %% Ra saves the name of the member half a second later. Without it the log is lost.
@@ -233,8 +263,8 @@ elected() ->
         some -> ok;
         none ->
             case [Node || {Node, some} <- others()] of
-                Members when length(Members) > 1 -> added(Members);
-                _ -> ra:trigger_election(id())
+                [] -> ra:trigger_election(id());
+                Members -> added(Members)
             end
     end.
 
@@ -242,8 +272,19 @@ current() ->
     Count = {docket_ra_machine, count, []},
     case {ra:consistent_query(id(), Count, ?ASK_MS), ra:local_query(id(), Count, ?ASK_MS)} of
         {{ok, All, _}, {ok, {_, Own}, _}} when Own >= All -> ok;
-        {{ok, _, _}, _} -> {wait, "loads the changes of the others"};
+        {{ok, _, _}, {ok, {_, Own}, _}} -> {behind, Own};
         {_, _} -> {wait, "waits until most nodes have agreed on a leader"}
+    end.
+
+%% When Ra 2.2.0 applies the change of a member again after a restart, the leader believes that the
+%% others have nothing. It offers them its snapshot, and some get stuck (SNAPSHOT_MS). A snapshot takes
+%% such changes out of the log.
+settled() ->
+    case length(docket_cluster:nodes()) > 1
+        andalso ra:process_command(id(), snapshot, ?CALL_MS) of
+        false -> ok;
+        {ok, ok, _} -> ok;
+        _ -> {wait, "waits until most nodes have its snapshot"}
     end.
 
 %% @doc Formats the reason why the member did not start.
