@@ -1,19 +1,20 @@
-%% Tests the checker of bench/cluster on good and on bad histories.
+%% Tests the checker of bench/cluster on good and on bad histories, its faults and its report.
 -module(consistency_SUITE).
 
 -include_lib("proper/include/proper.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([good/1, bad/1, sets/1, files/1, given_up/1, accepts_simulated/1, finds_planted/1,
-         agrees_with_all_orders/1]).
+-export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1,
+         wrong_arguments/1, accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
 %% Others make histories with these.
 -export([simulated/2, all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [good, bad, sets, files, given_up, accepts_simulated, finds_planted, agrees_with_all_orders].
+    [good, bad, sets, files, given_up, drawn, reported, wrong_arguments, accepts_simulated,
+     finds_planted, agrees_with_all_orders].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
@@ -153,6 +154,62 @@ given_up(_) ->
                          || From <- lists:seq(1, 9), Each <- lists:seq(1, 9)]]
         ++ [read(3, 4, {11, <<"99">>})],
     ?assertEqual([{unclear, order}], verdicts:judge(history(Hard), 1000)).
+
+%% One seed gives the same faults. Each fault names nodes of the stage, and ends.
+drawn(_) ->
+    [begin
+         Draw = fun() ->
+                        {Faults, _} = lists:mapfoldl(fun(_, Random) ->
+                                                             faults:draw(faults:kinds(), Nodes,
+                                                                         Random)
+                                                     end, rand:seed_s(exsss, 7),
+                                                     lists:seq(1, 200)),
+                        Faults
+                end,
+         Faults = Draw(),
+         ?assertEqual(Faults, Draw()),
+         ?assertEqual(lists:sort(faults:kinds()), lists:usort([Kind || #{kind := Kind} <- Faults])),
+         [?assertMatch([_ | _],
+                       [Node || Node <- [list_to_integer(Each) || Group <- Groups,
+                                                                  Each <- string:lexemes(Group,
+                                                                                         ",")],
+                                Node >= 1, Node =< Nodes])
+          || #{inject := [[_ | Groups] | _], heal := [_ | _]} <- Faults]
+     end || Nodes <- [2, 3, 4, 5]].
+
+%% A verdict breaks a promise or not, as the mode says.
+reported(_) ->
+    Options = fun(Mode) ->
+                      #{mode => Mode, nodes => 4, clients => 8, seed => 1, out => "out"}
+              end,
+    Report = #{faults => #{pause => 2}, rounds => 1, seconds => 9, cases => 3,
+               operations => #{ok => 5, unknown => 1}, verdicts => #{lost_write => {1, 2}},
+               slowest_ms => 1500, stopped => none},
+    Text = fun(Mode) -> iolist_to_binary(consistency_report:text(Options(Mode), Report)) end,
+    ?assertMatch({match, _}, re:run(Text("sync_transaction"), "lost_write +1 +2  BROKEN")),
+    ?assertMatch({match, _}, re:run(Text("async_dirty"), "lost_write +1 +2  none")),
+    ?assertEqual([false, true, false],
+                 [consistency_report:is_kept(Options("sync_transaction"), Report),
+                  consistency_report:is_kept(Options("async_dirty"), Report),
+                  consistency_report:is_kept(Options("async_dirty"),
+                                             Report#{stopped := <<"a node">>})]),
+    Json = jiffy:decode(consistency_report:json(Options("sync_transaction"),
+                                                Report#{stopped := <<"a \"node\"\n">>}),
+                        [return_maps]),
+    ?assertMatch(#{<<"stopped">> := <<"a \"node\"\n">>, <<"kept">> := false,
+                   <<"faults">> := #{<<"pause">> := 2},
+                   <<"verdicts">> := #{<<"lost_write">> := #{<<"cases">> := 1, <<"times">> := 2,
+                                                             <<"promised">> := true}}}, Json).
+
+wrong_arguments(_) ->
+    Script = filename:join(running:root(), "bench/cluster/consistency"),
+    [begin
+         {Code, Output} = running:run(Script, Arguments, #{env => keep}),
+         ?assertMatch({2, {match, _}}, {Code, re:run(Output, Words)})
+     end || {Arguments, Words} <-
+                [{["--kinds", "kill_none"], "^consistency: --kinds cannot be kill_none\\nusage:"},
+                 {["--nodes", "1"], "^consistency: --nodes cannot be 1\\n"},
+                 {["--speed", "1"], "^consistency: there is no option --speed\\n"}]].
 
 %%% Properties
 

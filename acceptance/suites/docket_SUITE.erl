@@ -4,13 +4,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([same_answers/1, small/1, wrong_setting/1, kept/1, two_nodes/1, hostile_bytes/1, pages/1]).
+-export([same_answers/1, small/1, wrong_setting/1, kept/1, two_nodes/1, hostile_bytes/1, pages/1,
+         visitors/1]).
 
 -define(MOST_BYTES, 4_500_000).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [same_answers, small, wrong_setting, kept, two_nodes, hostile_bytes, pages].
+all() -> [same_answers, small, wrong_setting, kept, two_nodes, hostile_bytes, pages,
+          visitors].
 
 init_per_suite(Config) ->
     Dir = running:directory("docket", Config),
@@ -205,6 +207,28 @@ pages(Config) ->
                           {<<"conflict">>, "Someone changed the case"},
                               {<<"closed">>, "Open the case again"},
                           {<<"found">>, "Bob Miller, Carol <Smith> & Sons"}]],
+    ok = stopped(Server).
+
+%% The load test of the README. Agents remove the cases that they have opened.
+visitors(Config) ->
+    Server = started(proplists:get_value(shaken, Config), []),
+    {ok, Text} = file:read_file(filename:join(running:example("docket"), "visitors.load")),
+    Short = lists:foldl(fun({Old, New}, Now) -> string:replace(Now, Old, New) end, Text,
+                        [{"8080", integer_to_list(maps:get(port, Server))},
+                         {"1, 64, \"10 s\"", "1, 2, \"2 s\""}]),
+    File = filename:join(proplists:get_value(dir, Config), "visitors.load"),
+    ok = file:write_file(File, Short),
+    {0, Output} = running:whittle(["load", File, "--json", "-o", filename:rootname(File)]),
+    {match, [Json]} = re:run(Output, "^{.*}$", [multiline, dotall, {capture, first, binary}]),
+    #{<<"phases">> := Phases, <<"errors">> := [], <<"latencies">> := Latencies} =
+        jiffy:decode(Json, [return_maps]),
+    ?assertMatch([{1, true}, {2, true}],
+                 [{Users, Cycles > 0}
+                  || #{<<"users">> := Users, <<"cycles">> := Cycles} <- Phases]),
+    ?assertMatch(#{<<"remove">> := _}, Latencies),
+    {200, #{<<"cases">> := Left}} = ask(Server, "GET", "/api/cases", none),
+    %% A cycle may end with the run.
+    ?assert(length(Left) =< 2),
     ok = stopped(Server).
 
 %% The client

@@ -124,7 +124,8 @@ finished(Dir, Log, Options, #{lost := Lost, stopped := Stopped} = Outcome) ->
                  end,
                  fun(_) -> report(Dir) end]),
     case Written of
-        {ok, #{page := Page, notes := Notes}} -> Outcome#{page => Page, notes => Notes};
+        {ok, #{page := Page, notes := Notes, phases := Phases}} ->
+            Outcome#{page => Page, notes => Notes, phases := Phases};
         {error, Reason} -> Outcome#{failure => Reason}
     end.
 
@@ -170,7 +171,7 @@ run(Scenario, Commands, #{agents := Agents}, Tell, Keep) ->
             #{thresholds := Thresholds} = Scenario,
             Result = Whole(Counted),
             {ok, Outcome#{result := Result, machines => length(Commands), scenario => Scenario,
-                          agents => Agents, holds => holds(Scenario),
+                          agents => Agents, holds => holds(Scenario), phases => [],
                           verdicts => whittle_load_result:judge(Thresholds, Result)}};
         {error, _} = Error -> Error
     end.

@@ -109,6 +109,7 @@ tables(Report) ->
 
 heading("users") -> "Users";
 heading("latency") -> "Latencies";
+heading("closed users") -> "Phases";
 heading("error") -> "Errors";
 heading("agent") -> "Agents";
 heading(Other) -> Other.
@@ -122,6 +123,7 @@ footer(Facts) ->
      [[", against ", escaped(Target)] || #{<<"target">> := Target} <- [Facts], is_binary(Target)],
      ". Raw samples: <a href=\"samples.jsonl\">samples.jsonl</a>, "
      "<a href=\"seconds.csv\">seconds.csv</a>, <a href=\"steps.csv\">steps.csv</a>, "
+     "<a href=\"phases.csv\">phases.csv</a>, "
      "<a href=\"result.json\">result.json</a>. Machine: ",
      [[escaped(Cpu), ", "] || #{<<"cpu">> := Cpu} <- [Machine], is_binary(Cpu)],
      [[integer_to_list(Cpus), " CPUs, "] || #{<<"cpus">> := Cpus} <- [Machine], is_integer(Cpus)],

@@ -23,7 +23,7 @@
 -type name() :: lines | xmpp | http | websocket | mqtt | own.
 
 %% The kinds of values, as the reader of steps knows them
--type kind() :: text | line | path | status | level | count | time.
+-type kind() :: text | line | path | status | level | count | time | word | pattern.
 
 %% @doc Finds the protocol of an address by its scheme.
 -spec scheme(string()) -> {ok, {protocol(), tcp | tls}} | error.
@@ -72,9 +72,9 @@ protocol(http) ->
     Plain = [[path], [path, status]],
     WithBody = [[path, line, text], [path, line, text, status]],
     #{name => http, client => whittle_load_agent_http, held => none, buffer => 4096,
-      answers => [request],
+      answers => [request, keep],
       steps => #{get => Plain, head => Plain, delete => Plain, post => WithBody, put => WithBody,
-                 patch => WithBody}};
+                 patch => WithBody, take => [[word, pattern]]}};
 protocol(websocket) ->
     #{name => websocket, client => whittle_load_agent_websocket, held => connect,
       buffer => 512,

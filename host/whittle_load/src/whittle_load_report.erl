@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_report).
 
--export([read/1, write/2, facts/3, format_error/1]).
+-export([read/1, write/2, facts/3]).
 
 -export_type([report/0, error/0]).
 
@@ -13,6 +13,7 @@
           result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          phases := [whittle_load_phases:row()],
           holds := boolean(),
           machines := pos_integer(),            % of the agents
           lost := [pos_integer()],
@@ -31,6 +32,7 @@ facts(File, #{target := Target, phases := Phases, thresholds := Thresholds, seed
       holds => Holds, seed => Seed,
       machines => max(1, length(maps:get(hosts, Options, []))),
       duration => whittle_load_agent:duration(Phases),
+      phases => whittle_load_phases:spans(Phases),
       thresholds => [text(Text) || #{text := Text} <- Thresholds],
       started => text(calendar:system_time_to_rfc3339(erlang:system_time(second), [{offset, "Z"}])),
       command => text(lists:join($\s, maps:get(command, Options, ["whittle", "load", File]))),
@@ -47,8 +49,8 @@ target(#{transport := Transport, host := Host, port := Port}) ->
 text(Chars) -> unicode:characters_to_binary(Chars).
 
 %% @doc Computes the report of a directory. If the coordinator was killed, the report has the
-%% samples
-%% up to there.
+%% samples up
+%% to there.
 -spec read(file:filename()) -> {ok, report()} | {error, error()}.
 read(Dir) ->
     case whittle_load_samples:read(Dir) of
@@ -73,6 +75,8 @@ report(#{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Hold
             _ -> Ending
         end,
     #{facts => Facts, seconds => Seconds, result => Result, agents => Agents, holds => Holds,
+      %% Runs of Whittle 0.1 have no such key.
+      phases => whittle_load_phases:rows(maps:get(<<"phases">>, Facts, []), Seconds),
       machines => case Facts of
                       #{<<"machines">> := Machines} when is_integer(Machines) -> Machines;
                       _ -> 1
@@ -94,6 +98,7 @@ write(Dir, #{seconds := Seconds} = Report) ->
     Files = [{"result.json", [whittle_json:encode(whittle_load_table:json(Report)), $\n]},
              {"seconds.csv", whittle_load_series:csv(Rows)},
              {"steps.csv", whittle_load_table:csv(Report)},
+             {"phases.csv", whittle_load_table:phases_csv(Report)},
              {"page.html", whittle_load_page:html(Report, Drawings)}],
     Done = whittle_work:steps([fun(_) -> whittle_load_samples:write(Dir, Name, Bytes) end
                                || {Name, Bytes} <- Files]),
@@ -101,7 +106,3 @@ write(Dir, #{seconds := Seconds} = Report) ->
         {error, _} = Error -> Error;
         _ -> {ok, filename:join(Dir, "page.html"), Notes}
     end.
-
-%% @doc Formats an error as one line for a person.
--spec format_error(error()) -> unicode:chardata().
-format_error(Error) -> whittle_load_samples:format_error(Error).

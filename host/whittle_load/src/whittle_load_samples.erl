@@ -34,7 +34,7 @@
 -define(MOST_THRESHOLDS, 1000).
 %% The files of a run and of its report
 -define(FILES, ["samples.jsonl", "run.json", "result.json", "page.html", "seconds.csv",
-                "steps.csv"]).
+                "steps.csv", "phases.csv"]).
 
 %% @doc Returns the name, or the name with the least number that no file or directory has.
 -spec free(file:filename()) -> file:filename().
@@ -158,7 +158,8 @@ facts({ok, #{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := 
   when is_boolean(Holds), length(Thresholds) =< ?MOST_THRESHOLDS, is_map(Machine) ->
     case lists:all(fun whittle_load_second:is_count/1, [Agents, Duration]) andalso Agents > 0
         andalso lists:all(fun is_binary/1,
-                          [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds]) of
+                          [maps:get(<<"scenario">>, Facts, <<>>) | Thresholds])
+        andalso whittle_load_phases:is_spans(maps:get(<<"phases">>, Facts, [])) of
         true -> {ok, Facts};
         false -> error
     end;

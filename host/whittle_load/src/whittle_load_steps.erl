@@ -13,7 +13,8 @@
 %% '''
 %% The other steps are those of the protocol ({@link whittle_load_protocol}). Texts may contain
 %% `${id}' (the number of the user), `${random:100}' (a random number below 100), `${sent}' (the
-%% intended moment of the step) and `${column}' (a column of the data file).
+%% intended moment of the step), `${column}' (a column of the data file) and `${name}' (a part of an
+%% answer, which `take' has given this name).
 %% @hidden
 -module(whittle_load_steps).
 
@@ -29,7 +30,8 @@
 
 -type settings() :: #{protocol := whittle_load_protocol:protocol(),
                       timeout := pos_integer(),         % nanoseconds
-                      columns := [string()]}.
+                      columns := [string()],
+                      taken => [string()]}.             % the names that `take' has given before
 
 -type node_() :: whittle_load_text:node_().
 
@@ -39,7 +41,7 @@
 %% @doc Compiles the steps of a class of users.
 -spec program(node_(), settings()) -> whittle_load_agent:program().
 program(Node, Settings) ->
-    {Reversed, _} = steps(Node, Settings, {[], 1}),
+    {Reversed, _, _} = steps(Node, Settings, {[], 1, []}),
     case lists:dropwhile(fun is_before_connection/1, lists:reverse(Reversed)) of
         [{step, Name, _, _} | _] ->
             fail(Node, ["`", Name, "' stands before `connect': a user connects first"]);
@@ -62,7 +64,8 @@ is_before_connection({Kind, _}) -> not lists:member(Kind, [connect, reconnect]);
 is_before_connection({step, _, _, _}) -> false;
 is_before_connection(_) -> true.
 
-%% The state of the compiler: the instructions so far, last first, and the number of the next.
+%% The state of the compiler: the instructions so far, last first, the number of the next, and the
+%% names that `take' has given on each way to here.
 steps(Node, Settings, State) ->
     Steps = list(Node, fun(Step) -> Step end),
     [fail(Next, "no user comes to this step, because the one before has no end")
@@ -84,11 +87,11 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
         {stay, []} -> add([stay], State);
         {disconnect, []} -> add([disconnect], State);
         {repeat, [Rounds, Steps]} ->
-            {_, Begin} = Before = add([{repeat, count(Rounds, {1, 1_000_000_000})}], State),
+            {_, Begin, _} = Before = add([{repeat, count(Rounds, {1, 1_000_000_000})}], State),
             add([{again, Begin}], steps(Steps, Settings, Before));
         {forever, [Steps]} ->
-            {_, Begin} = State,
-            {Reversed, _} = steps(Steps, Settings, {[], Begin}),
+            {_, Begin, Taken} = State,
+            {Reversed, _, _} = steps(Steps, Settings, {[], Begin, Taken}),
             case lists:any(fun(Instruction) -> blocks(Instruction, Protocol) end, Reversed) of
                 true -> add(lists:reverse([{jump, Begin} | Reversed]), State);
                 false ->
@@ -101,14 +104,17 @@ step(Node, #{protocol := Protocol, timeout := Timeout} = Settings, Name, State) 
         {choose, [Ways]} -> choose(Ways, Settings, State);
         {as, [Text, Named]} ->
             case tagged(Named, ?COMMON ++ maps:keys(Own)) of
-                {Kind, _} when is_map_key(Kind, Own) -> step(Named, Settings, name(Text), State);
+                {Kind, _} when is_map_key(Kind, Own), Kind =/= take ->
+                    step(Named, Settings, name(Text), State);
                 _ -> fail(Named, "only steps of the protocol can have a name")
             end;
+        {take, [Word, Pattern]} when is_map_key(take, Own) -> take(Node, Word, Pattern, State);
         {Kind, Arguments} when is_map_key(Kind, Own) ->
             #{Kind := Forms} = Own,
             case [Kinds || Kinds <- Forms, length(Kinds) =:= length(Arguments)] of
                 [Kinds] ->
-                    Values = [argument(Of, Argument, Settings)
+                    {_, _, Taken} = State,
+                    Values = [argument(Of, Argument, Settings#{taken => Taken})
                               || {Of, Argument} <- lists:zip(Kinds, Arguments)],
                     Label = case Name of none -> atom_to_binary(Kind);
                                 _ -> unicode:characters_to_binary(Name)
@@ -142,8 +148,33 @@ of_protocol(Node, #{name := Name, steps := Own}) ->
     end.
 
 every(Time, Rounds, Steps, Settings, State) ->
-    {_, Begin} = Before = add([{every, Rounds, Time}], State),
+    {_, Begin, _} = Before = add([{every, Rounds, Time}], State),
     add([{next, Time, Begin}], steps(Steps, Settings, Before)).
+
+%% The request before keeps its answer.
+take(Node, Word, Pattern, {Before, Next, Taken}) ->
+    Name = text(Word),
+    case re:run(Name, "^[A-Za-z_][A-Za-z0-9_-]*$", [unicode, dollar_endonly, {capture, none}]) of
+        match when Name =/= "id", Name =/= "sent" -> ok;
+        _ -> fail(Word, "a name has letters, digits, _ and -, begins with a letter, and is neither "
+                  "id nor sent")
+    end,
+    Bytes = unicode:characters_to_binary(text(Pattern)),
+    case re:compile(Bytes) of
+        {ok, {_, Groups, _, _, _}} when Groups >= 1 -> ok;
+        {ok, _} -> fail(Pattern, "put parentheses around the part to take");
+        {error, {Why, At}} ->
+            fail(Pattern, io_lib:format("this is no regular expression: ~s at character ~b",
+                                        [Why, At + 1]))
+    end,
+    Take = {take, list_to_binary(Name), Bytes},
+    case Before of
+        [{step, Label, {request, _, _, _, _, _} = Request, Timeout} | Earlier] ->
+            {[Take, {step, Label, {keep, Request}, Timeout} | Earlier], Next + 1, [Name | Taken]};
+        [{take, _, _} | _] -> {[Take | Before], Next + 1, [Name | Taken]};
+        _ -> fail(Node,
+                  "`take' stands directly behind a request, from whose answer it takes a part")
+    end.
 
 %% A threshold must be able to name it.
 name(Node) ->
@@ -157,7 +188,7 @@ name(Node) ->
             end
     end.
 
-%% A loop without such a step would keep the agent busy for ever.
+%% A loop without such a step would keep the agent busy forever.
 blocks({wait, {constant, 0}}, _) -> false;
 blocks({Kind, _}, _) -> lists:member(Kind, [wait, connect]);
 blocks({step, _, Step, _}, Protocol) -> whittle_load_protocol:waits(Protocol, Step);
@@ -165,10 +196,10 @@ blocks({next, _, _}, _) -> true;
 blocks(stay, _) -> true;
 blocks(_, _) -> false.
 
-add(Instructions, {Before, Next}) ->
-    {lists:reverse(Instructions, Before), Next + length(Instructions)}.
+add(Instructions, {Before, Next, Taken}) ->
+    {lists:reverse(Instructions, Before), Next + length(Instructions), Taken}.
 
-choose(Ways, Settings, {Before, At}) ->
+choose(Ways, Settings, {Before, At, Taken}) ->
     Pairs = list(Ways, fun({_, {tuple, [Weight, Steps]}}) ->
                                {number(Weight, {0.000_001, 1_000_000_000}), Steps};
                           (Other) -> fail(Other, "write {Weight, Steps} here")
@@ -177,14 +208,18 @@ choose(Ways, Settings, {Before, At}) ->
     %% Each way ends with a jump behind the last. Its place is known at the end.
     {Compiled, End} =
         lists:mapfoldl(fun({_, Steps}, Begin) ->
-                               {Reversed, Next} = steps(Steps, Settings, {[], Begin}),
-                               {{Begin, lists:reverse(Reversed)}, Next + 1}
+                               {Reversed, Next, Names} =
+                                   steps(Steps, Settings, {[], Begin, Taken}),
+                               {{Begin, lists:reverse(Reversed), Names}, Next + 1}
                        end, At + 1, Pairs),
-    {Branches, _} = lists:mapfoldl(fun({{Weight, _}, {Begin, _}}, Sum) ->
+    {Branches, _} = lists:mapfoldl(fun({{Weight, _}, {Begin, _, _}}, Sum) ->
                                            {{(Sum + Weight) / Total, Begin}, Sum + Weight}
                                    end, 0, lists:zip(Pairs, Compiled)),
-    add([{branch, Branches} | lists:append([Steps ++ [{jump, End}] || {_, Steps} <- Compiled])],
-        {Before, At}).
+    %% Behind the ways, a text may use the names that each way has given.
+    Names = [Name || Name <- lists:usort(lists:append([Each || {_, _, Each} <- Compiled])),
+                     lists:all(fun({_, _, Each}) -> lists:member(Name, Each) end, Compiled)],
+    add([{branch, Branches} | lists:append([Steps ++ [{jump, End}] || {_, Steps, _} <- Compiled])],
+        {Before, At, Names}).
 
 wait(Node, Arguments) ->
     case Arguments of
@@ -223,7 +258,7 @@ header({_, {tuple, [Name, Value]}}, Settings) ->
     end;
 header(Node, _) -> fail(Node, "write {\"Name\", \"Value\"} here").
 
-argument(text, Node, #{columns := Columns}) -> parts(text(Node), Node, Columns);
+argument(text, Node, Settings) -> parts(text(Node), Node, Settings);
 argument(status, Node, _) -> count(Node, {100, 599});
 argument(level, Node, _) -> count(Node, {0, 2});
 argument(count, Node, _) -> count(Node, {-(1 bsl 62), 1 bsl 62});
@@ -240,13 +275,13 @@ argument(line, Node, Settings) ->
     end.
 
 %% The parts of a text: `${...}' and the bytes between.
-parts(Text, Node, Columns) ->
+parts(Text, Node, Settings) ->
     case string:split(Text, "${") of
         [Rest] -> bytes(Rest);
         [Before, After] ->
             case string:split(After, "}") of
                 [Name, Rest] ->
-                    bytes(Before) ++ [variable(Name, Node, Columns) | parts(Rest, Node, Columns)];
+                    bytes(Before) ++ [variable(Name, Node, Settings) | parts(Rest, Node, Settings)];
                 [_] -> fail(Node, "the text has `${' without a `}'")
             end
     end.
@@ -261,12 +296,18 @@ variable("random:" ++ Limit, Node, _) ->
         {Below, ""} when Below >= 1, Below =< 1 bsl 32 -> {random, Below};
         _ -> fail(Node, "write a whole number from 1 to 4294967296 behind `random:'")
     end;
-variable(Name, Node, Columns) ->
-    case [N || {N, Column} <- lists:zip(lists:seq(1, length(Columns)), Columns), Column =:= Name] of
-        [N | _] -> {column, N};
-        [] -> fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N}, ${sent} or a "
-                          "column of the data file (", case Columns of
-                                                           [] -> "there is none";
-                                                           _ -> lists:join(", ", Columns)
-                                                       end, ")"])
+variable(Name, Node, #{columns := Columns} = Settings) ->
+    Taken = maps:get(taken, Settings, []),
+    case {lists:member(Name, Taken),
+          [N || {N, Column} <- lists:enumerate(Columns), Column =:= Name]} of
+        {true, _} -> {taken, list_to_binary(Name)};
+        {false, [N | _]} -> {column, N};
+        {false, []} ->
+            fail(Node, ["there is no `${", Name, "}': take ${id}, ${random:N}, ${sent} or a "
+                        "column of the data file (", case Columns of
+                                                         [] -> "there is none";
+                                                         _ -> lists:join(", ", Columns)
+                                                     end, ")",
+                        [[", or a name that `take' has given before on each way to here (",
+                          lists:join(", ", lists:usort(Taken)), ")"] || Taken =/= []]])
     end.

@@ -3,7 +3,7 @@
 %% @hidden
 -module(whittle_load_table).
 
--export([progress/2, warnings/1, met/1, tables/1, json/1, csv/1, value/2]).
+-export([progress/2, warnings/1, met/1, tables/1, phases/1, json/1, csv/1, phases_csv/1, value/2]).
 
 -export_type([report/0]).
 
@@ -12,6 +12,7 @@
         #{result := whittle_load_result:result(),
           verdicts := [whittle_load_result:verdict()],
           agents := pos_integer(),
+          phases := [whittle_load_phases:row()],
           machines := pos_integer(),            % of the agents
           holds := boolean(),                   % whether users of the scenario can be held
           lost := [pos_integer()],
@@ -156,19 +157,34 @@ met(#{verdicts := Verdicts, lost := Lost, result := Result} = Report) ->
 
 %% @doc Writes the report as tables for a terminal. The first row of a table is its head.
 -spec tables(report()) -> [[[unicode:chardata() | integer()]]].
-tables(#{result := Result, verdicts := Verdicts, machines := Machines}) ->
+tables(#{result := Result, verdicts := Verdicts, machines := Machines} = Report) ->
     [[["users", ""] | users(Result)
       ++ [["delivery", "not measured: the agents' machines have different clocks"]
           || Machines > 1]],
      [["latency", "count", "mean", "p50", "p90", "p99", "p99.9", "max"]
       | [latency(Step, whittle_load_result:latency(Step, Result))
          || Step <- whittle_load_result:steps(Result)]]]
+        ++ [Table || [_, _ | _] = Table <- [phases(Report)]]
         ++ [[["error", "step", "count"] | [[Kind, Step, N] || {{Step, Kind}, N} <- Errors]]
             || [_ | _] = Errors <- [whittle_load_result:errors(Result)]]
         ++ [[["agent", "CPU", "busiest second", "run queue", "RSS"]
              | [agent(N, Agent) || {N, Agent} <- whittle_load_result:agents(Result)]]]
         ++ [[["threshold", "value", ""] | [verdict(Verdict) || Verdict <- Verdicts]]
             || Verdicts =/= []].
+
+%% @doc Writes the table of the phases with a fixed number of users, with its head. Without such
+%% phases there are no rows.
+-spec phases(report()) -> [[unicode:chardata() | integer()]].
+phases(#{phases := Rows}) ->
+    [["closed users", "seconds", "cycles", "cycles/s", "cycles of a user", "errors", "p50", "p99"]
+     | [[integer_to_binary(Users), Seconds, Cycles, io_lib:format("~.1f", [Cycles / Seconds]),
+         io_lib:format("~.1f", [Cycles / Users]), lists:sum(maps:values(Errors))
+         | [case Latency of
+                none -> "";
+                _ -> whittle_load_unit:format_time(whittle_load_result:quantile(Part, Latency))
+            end || Part <- [0.5, 0.99]]]
+        || #{users := Users, seconds := Seconds, cycles := Cycles, errors := Errors,
+             latency := Latency} <- Rows]].
 
 users(Result) ->
     [[Label, Count]
@@ -211,7 +227,7 @@ value(_, Time) -> whittle_load_unit:format_time(Time).
 %% @doc Writes the report as data.
 -spec json(report()) -> whittle_json:json().
 json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Machines,
-       lost := Lost, duration := Duration, stopped := Stopped} = Report) ->
+       phases := Phases, lost := Lost, duration := Duration, stopped := Stopped} = Report) ->
     #{agents => Agents, machines => Machines, lost => length(Lost), seconds => Duration / 1.0e9,
       stopped => case Stopped of
                      none -> null;
@@ -246,6 +262,10 @@ json(#{result := Result, verdicts := Verdicts, agents := Agents, machines := Mac
       latencies => maps:from_list(
                      [{Step, distribution(whittle_load_result:latency(Step, Result))}
                       || Step <- whittle_load_result:steps(Result)]),
+      phases => [Row#{latency := case Latency of
+                                     none -> null;
+                                     _ -> distribution(Latency)
+                                 end} || #{latency := Latency} = Row <- Phases],
       errors => [#{step => Step, kind => Kind, count => N}
                  || {{Step, Kind}, N} <- whittle_load_result:errors(Result)],
       thresholds => [#{text => unicode:characters_to_binary(Text), met => Met, limit => Limit,
@@ -272,3 +292,19 @@ csv(#{result := Result}) ->
          #{count := Count, sum := Sum} = Latency <- [whittle_load_result:latency(Step, Result)]]].
 
 quoted(Text) -> [$", string:replace(Text, "\"", "\"\"", all), $"].
+
+%% @doc Writes the phases with a fixed number of users as CSV (RFC 4180). Latencies are nanoseconds.
+-spec phases_csv(report()) -> iodata().
+phases_csv(#{phases := Rows}) ->
+    ["users,seconds,cycles,errors,count,p50,p90,p99,max\r\n",
+     [[lists:join($,, [integer_to_list(N) || N <- [Users, Seconds, Cycles,
+                                                   lists:sum(maps:values(Errors))]]
+                  ++ case Latency of
+                         none -> ["0", "", "", "", ""];
+                         #{count := Count} ->
+                             [integer_to_list(Count)
+                              | [integer_to_list(round(whittle_load_result:quantile(Part, Latency)))
+                                 || Part <- [0.5, 0.9, 0.99, 1.0]]]
+                     end), "\r\n"]
+      || #{users := Users, seconds := Seconds, cycles := Cycles, errors := Errors,
+           latency := Latency} <- Rows]].

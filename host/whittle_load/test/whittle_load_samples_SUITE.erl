@@ -7,13 +7,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([as_written/1, hostile/1, samples/1, noise/1, cut/1, damaged/1, exists/1,
          free/1, full_disk/1]).
--export([report/1,
-         killed/1, warnings/1, all_failed/1, no_answers/1, slow_connections/1,
-         wrong_sources/1, texts_of_others/1, comparison/1, long/1, messages/1]).
+-export([report/1, phases/1, killed/1, warnings/1, all_failed/1, no_answers/1,
+         slow_connections/1, wrong_sources/1, texts_of_others/1, comparison/1, long/1, messages/1]).
 
 all() ->
-    [as_written, hostile, samples, noise, cut, damaged, exists, free, full_disk, report, killed,
-     warnings, all_failed, no_answers, slow_connections, wrong_sources, texts_of_others,
+    [as_written, hostile, samples, noise, cut, damaged, exists, free, full_disk, report, phases,
+     killed, warnings, all_failed, no_answers, slow_connections, wrong_sources, texts_of_others,
      comparison, long, messages].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -205,6 +204,38 @@ report(Config) ->
      || Text <- [<<"1 of 2 thresholds missed.">>, <<"held &gt;= 1000">>, <<"samples.jsonl">>,
                  <<"whittle load x.load">>]],
     ?assertEqual(nomatch, binary:match(Html, <<"<script">>)).
+
+%% A phase has the whole seconds within it. A directory of an earlier Whittle names no phases.
+phases(Config) ->
+    Dir = dir(Config),
+    Spans = whittle_load_phases:spans([{closed, 1, 2_500_000_000}, {closed, 4, 700_000_000},
+                                       {pause, 800_000_000}, {closed, 8, 3_000_000_000},
+                                       {closed, 0, 1_000_000_000}]),
+    ?assertEqual([#{users => 1, from => 0, to => 2}, #{users => 8, from => 4, to => 7}], Spans),
+    Cycles = fun(N) -> (sample(N))#{events := #{cycles => N}, errors := #{{<<"a">>, <<"b">>} => 1}}
+             end,
+    ok = write(Dir, [Cycles(N) || N <- [0, 1, 2, 3, 4, 5, 5]], ended,
+               (facts())#{phases => Spans}),
+    {ok, Report} = whittle_load:report(Dir),
+    ?assertMatch(#{phases := [#{users := 1, seconds := 2, cycles := 1, errors := #{<<"b">> := 2},
+                                latency := #{count := 6}},
+                              #{users := 8, seconds := 2, cycles := 14}]},
+                 whittle_load:json(Report)),
+    ?assertMatch([[<<"8">>, 2, 14, "7.0", "1.8", 3, _, _]],
+                 [[unicode_text(Cell) || Cell <- Row]
+                  || [[Head | _] | Rows] <- whittle_load:tables(Report), Head =:= "closed users",
+                     [<<"8">> | _] = Row <- Rows]),
+    {ok, Csv} = file:read_file(filename:join(Dir, "phases.csv")),
+    ?assertMatch({ok, {["users", "seconds", "cycles" | _], [_, {<<"8">>, <<"2">>, <<"14">>, _, _, _,
+                                                                _, _, _}]}},
+                 whittle_load_data:rows(Csv)),
+    Bad = (facts())#{phases => [#{users => 1, from => 2, to => 2}]},
+    Other = Dir ++ "-other",
+    ok = write(Other, [], ended, Bad),
+    ?assertMatch({error, {damaged, _}}, whittle_load_samples:read(Other)).
+
+unicode_text(Cell) when is_list(Cell) -> lists:flatten(Cell);
+unicode_text(Cell) -> Cell.
 
 %% Somebody killed the coordinator: the report says so.
 killed(Config) ->

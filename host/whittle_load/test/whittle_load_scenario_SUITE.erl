@@ -5,13 +5,10 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([all/0]).
--export([whole/1, defaults/1, programs/1, http/1, websocket/1, mqtt/1, thresholds/1, wrong/1,
-         noise/1, files/1]).
+-export([whole/1, defaults/1, programs/1, http/1, take/1, websocket/1, mqtt/1, thresholds/1,
+         wrong/1, noise/1, files/1]).
 
-with_headers(Header) ->
-    all(["{target, \"http://a\"}. {headers, [", Header, "]}."], "{burst, 1}", "[{get, \"/\"}]").
-
-all() -> [whole, defaults, programs, http, websocket, mqtt, thresholds, wrong, noise, files].
+all() -> [whole, defaults, programs, http, take, websocket, mqtt, thresholds, wrong, noise, files].
 
 -define(SECOND, 1_000_000_000).
 
@@ -95,6 +92,29 @@ http(_) ->
                   {reconnect, T},
                   {step, <<"put">>, {request, <<"PUT">>, [<<"/">>], [<<"text/plain">>], [<<"x">>],
                                      204}, T}, 'end'}, Program).
+
+%% A request before `take' keeps its answer. A text may use a name that each way before it has
+%% given.
+take(_) ->
+    T = 10 * ?SECOND,
+    Steps = fun(Text) ->
+                    {ok, #{classes := [#{program := Program}]}} =
+                        whittle_load_scenario:parse(
+                          iolist_to_binary(all("{target, \"http://a\"}.", "{burst, 1}", Text))),
+                    [Step || Step <- tuple_to_list(Program), Step =/= {reconnect, T}]
+            end,
+    Get = {request, <<"GET">>, [<<"/">>], none, [], any},
+    ?assertEqual([{step, <<"get">>, {keep, Get}, T}, {take, <<"a">>, <<"x(.*)">>},
+                  {take, <<"b">>, <<"(y)">>},
+                  {step, <<"get">>, {request, <<"GET">>, [<<"/">>, {taken, <<"a">>}], none, [],
+                                     any}, T}, 'end'],
+                 Steps("[{get, \"/\"}, {take, \"a\", \"x(.*)\"}, {take, \"b\", \"(y)\"}, "
+                       "{get, \"/${a}\"}]")),
+    Take = "{get, \"/\"}, {take, \"a\", \"(.)\"}",
+    [?assertMatch([_ | _], Steps(Text))
+     || Text <- ["[{choose, [{1, [" ++ Take ++ "]}, {2, [" ++ Take ++ "]}]}, {get, \"/${a}\"}]",
+                 "[{repeat, 2, [" ++ Take ++ "]}, {get, \"/${a}\"}]",
+                 "[" ++ Take ++ ", {forever, [{get, \"/${a}\"}]}]"]].
 
 %% The upgrade belongs to `connect'.
 websocket(_) ->
@@ -199,6 +219,23 @@ wrong(_) ->
               "3:28: there is no `ask_binry' here (did you mean ask_binary?): take one of connect, "
               "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, "
               "expect, send, send_binary"},
+             {with_take("{get, \"/\"}, {wait, \"1 s\"}, {take, \"a\", \"(.)\"}"),
+              "3:45: `take' stands directly behind a request, from whose answer it takes a part"},
+             {with_take("{get, \"/\"}, {take, \"a\", \".\"}"),
+              "3:42: put parentheses around the part to take"},
+             {with_take("{get, \"/\"}, {take, \"a\", \"(\"}"),
+              "3:42: this is no regular expression: missing ) at character 2"},
+             {with_take("{get, \"/\"}, {take, \"id\", \"(.)\"}"),
+              "3:37: a name has letters, digits, _ and -, begins with a letter, and is neither id "
+              "nor sent"},
+             {with_take("{choose, [{1, [{get, \"/\"}, {take, \"a\", \"(.)\"}]}, "
+                        "{1, [{get, \"/\"}, {take, \"b\", \"(.)\"}, {get, \"/${a}\"}]}]}"),
+              "3:110: there is no `${a}': take ${id}, ${random:N}, ${sent} or a column of the data "
+              "file (there is none), or a name that `take' has given before on each way to here "
+              "(b)"},
+             {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[connect, {take, \"a\", \"(.)\"}]"),
+              "3:27: `take' is a step for http, and the target is for lines: take one of connect, "
+              "wait, stay, repeat, forever, every, choose, as, disconnect, ask, expect, send"},
              {all("{target, \"tcp://a:1\"}. {headers, [1]}.", "{burst, 1}", "[connect]"),
               "1:24: `headers' has a meaning for http only"},
              {with_headers("{\"A b\", \"c\"}"),
@@ -224,7 +261,7 @@ wrong(_) ->
              {all("{target, \"http://a:1\"}.", "{burst, 1}", "[{ask, \"a\", \"b\"}]"),
               "3:18: `ask' is a step for lines, websocket, and the target is for http: take one of "
               "connect, wait, stay, repeat, forever, every, choose, as, disconnect, delete, get, "
-              "head, patch, post, put"},
+              "head, patch, post, put, take"},
              {all("{target, \"tcp://a:1\"}.", "{burst, 1}", "[{forever, [{send, \"a\"}]}]"),
               "3:18: nothing in this loop waits for a time or an answer, so it would take all of "
               "the processor"},
@@ -334,6 +371,11 @@ thresholds(Target, Threshold, Steps) ->
 
 all(First, Phase, Steps) ->
     [First, "\n{phases, [", Phase, "]}.\n{users, [{a, 1, ", Steps, "}]}.\n"].
+
+with_headers(Header) ->
+    all(["{target, \"http://a\"}. {headers, [", Header, "]}."], "{burst, 1}", "[{get, \"/\"}]").
+
+with_take(Steps) -> all("{target, \"http://a\"}.", "{burst, 1}", "[" ++ Steps ++ "]").
 
 program(Steps) ->
     {ok, #{classes := [#{program := Program}]}} = whittle_load_scenario:parse(with(Steps)),

@@ -45,6 +45,7 @@
         {connect, Timeout :: pos_integer()}
       | {reconnect, Timeout :: pos_integer()}    % where there is no connection
       | {step, Name :: binary(), Step :: term(), Timeout :: pos_integer()}   % of the client
+      | {take, Name :: binary(), Pattern :: binary()}   % keeps a part of the last answer
       | held                                 % from here on the user counts as held
       | {wait, whittle_load_agent_random:time()}
       | stay                                 % wait until the end of the run
@@ -59,8 +60,9 @@
       | 'end'.
 
 %% A text with parts that differ from user to user: its number, the intended moment of the step, a
-%% column of its row, or a random number below a limit.
--type text() :: [binary() | id | sent | {column, pos_integer()} | {random, pos_integer()}].
+%% column of its row, a random number below a limit, or a part of an answer that `take' has kept.
+-type text() :: [binary() | id | sent | {column, pos_integer()} | {random, pos_integer()}
+                 | {taken, Name :: binary()}].
 
 %% Each second an agent sends one.
 -type sample() ::
@@ -75,7 +77,7 @@
 
 %% @doc Returns the version of the messages. An agent of another version is refused.
 -spec protocol() -> pos_integer().
-protocol() -> 3.
+protocol() -> 4.
 
 %% @doc Computes the nanoseconds of all phases.
 -spec duration([whittle_load_agent_arrivals:phase()]) -> non_neg_integer().

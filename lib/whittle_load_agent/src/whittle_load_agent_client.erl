@@ -13,9 +13,10 @@
 -type await() :: term().
 %% The values that a step may contain.
 -type user() :: #{id := non_neg_integer(), row := tuple(), random := non_neg_integer(),
-                  clock := integer()}.           % the intended moment of the step, in nanoseconds
+                  clock := integer(),            % the intended moment of the step, in nanoseconds
                                                  % of os:perf_counter/1, which all VMs of a
                                                  % machine share
+                  taken := #{Name :: binary() => binary()}}.   % from earlier answers
 
 %% @doc Makes the state of a new connection.
 -callback init(Options :: map(), user()) -> state().
@@ -46,4 +47,7 @@
 %% target's `keep_alive' has passed.
 -callback keep_alive(state()) -> {iodata(), state()}.
 
--optional_callbacks([bye/1, keep_alive/1]).
+%% @doc Returns the text of an answer, from which the steps `take' behind it take their parts.
+-callback text(event()) -> iodata().
+
+-optional_callbacks([bye/1, keep_alive/1, text/1]).

@@ -2,12 +2,13 @@
 %%
 %% Steps: `{request, Method, Path, Type, Body, Status}' sends a request and waits for the whole
 %% response. Type is the media type of the body, or `none'. The step fails if the response has
-%% another status; `any' stands for all below 400. OTP's own `decode_packet' parses the lines.
+%% another status; `any' stands for all below 400. `{keep, Request}' does the same, and keeps the
+%% body of the response for the steps `take'. OTP's own `decode_packet' parses the lines.
 %% @hidden
 -module(whittle_load_agent_http).
 -behaviour(whittle_load_agent_client).
 
--export([init/2, step/3, data/2, closed/1, match/2]).
+-export([init/2, step/3, data/2, closed/1, match/2, text/1]).
 
 -import(whittle_load_agent_text, [fill/2, lower/1]).
 
@@ -18,6 +19,7 @@
                part = status :: part(),
                status = 0 :: non_neg_integer(),
                body = until_close :: body(),          % according to the fields so far
+               kept = none :: none | [binary()],      % the pieces of the body, last first
                last = false :: boolean()}).           % the server closes behind this response
 
 %% Where the next bytes of the response belong
@@ -29,6 +31,8 @@
 %% The longest line in bytes, and the longest number of digits.
 -define(LONGEST, 65_536).
 -define(DIGITS, 15).
+%% The bytes of a body that stay for `take'.
+-define(KEPT, 1_000_000).
 
 %% @private
 -spec init(#{host := binary(), headers := [{binary(), whittle_load_agent:text()}], _ => _},
@@ -38,6 +42,9 @@ init(#{host := Host, headers := Headers}, _) -> #http{host = Host, headers = Hea
 %% @private
 -spec step(term(), whittle_load_agent_client:user(), #http{}) ->
           {await, iodata(), {status, any | 100..599}, #http{}}.
+step({keep, Request}, User, State) ->
+    {await, Bytes, Await, Next} = step(Request, User, State),
+    {await, Bytes, Await, Next#http{kept = []}};
 step({request, Method, Path, Type, Body, Status}, User, State) ->
     #http{host = Host, headers = Headers} = State,
     Content = iolist_to_binary(fill(Body, User)),
@@ -50,7 +57,7 @@ step({request, Method, Path, Type, Body, Status}, User, State) ->
              [[Name, ": ", fill(Value, User), "\r\n"] || {Name, Value} <- Headers], Fields, "\r\n",
              Content],
      {status, Status},
-     State#http{method = Method, part = status, body = until_close, last = false}}.
+     State#http{method = Method, part = status, body = until_close, kept = none, last = false}}.
 
 %% @private
 -spec data(binary(), #http{}) ->
@@ -88,8 +95,10 @@ read(Bytes, #http{part = {bytes, 0}} = State, Events) ->
     complete(Bytes, State, Events);
 read(Bytes, #http{part = {bytes, Left}} = State, Events) ->
     case Bytes of
-        <<_:Left/binary, Rest/binary>> -> complete(Rest, State, Events);
-        _ -> {ok, Events, State#http{part = {bytes, Left - byte_size(Bytes)}, buffer = <<>>}}
+        <<Last:Left/binary, Rest/binary>> -> complete(Rest, keep(Last, State), Events);
+        _ ->
+            {ok, Events, (keep(Bytes, State))#http{part = {bytes, Left - byte_size(Bytes)},
+                                                   buffer = <<>>}}
     end;
 read(Bytes, #http{part = chunk} = State, Events) ->
     case line(Bytes) of
@@ -104,8 +113,11 @@ read(Bytes, #http{part = chunk} = State, Events) ->
     end;
 read(Bytes, #http{part = {chunk_bytes, Left}} = State, Events) ->
     case Bytes of
-        <<_:Left/binary, Rest/binary>> -> read(Rest, State#http{part = chunk_end}, Events);
-        _ -> {ok, Events, State#http{part = {chunk_bytes, Left - byte_size(Bytes)}, buffer = <<>>}}
+        <<Last:Left/binary, Rest/binary>> ->
+            read(Rest, (keep(Last, State))#http{part = chunk_end}, Events);
+        _ ->
+            {ok, Events, (keep(Bytes, State))#http{part = {chunk_bytes, Left - byte_size(Bytes)},
+                                                   buffer = <<>>}}
     end;
 read(Bytes, #http{part = chunk_end} = State, Events) ->
     case line(Bytes) of
@@ -119,14 +131,26 @@ read(Bytes, #http{part = trailer} = State, Events) ->
         {_, Rest} -> read(Rest, State, Events);
         more -> {ok, Events, State#http{buffer = Bytes}}
     end;
-read(_, #http{part = rest} = State, Events) -> {ok, Events, State#http{buffer = <<>>}}.
+read(Bytes, #http{part = rest} = State, Events) ->
+    {ok, Events, (keep(Bytes, State))#http{buffer = <<>>}}.
+
+keep(_, #http{kept = none} = State) -> State;
+keep(Bytes, #http{kept = Kept} = State) ->
+    case iolist_size(Kept) + byte_size(Bytes) of
+        Size when Size =< ?KEPT -> State#http{kept = [Bytes | Kept]};
+        _ -> State
+    end.
+
+%% The body behind its response, if a step takes a part of it
+body(#http{kept = none}) -> none;
+body(#http{kept = Kept}) -> lists:reverse(Kept).
 
 %% A response that follows without a request, such as a 408, is no answer to the next request.
 complete(Rest, #http{method = Method, status = Status, last = Last} = State, Events) ->
-    Next = State#http{part = status, method = <<>>, buffer = Rest},
+    Next = State#http{part = status, method = <<>>, kept = none, buffer = Rest},
     Done = [case Method of
                 <<>> -> {unasked, Status};
-                _ -> {response, Status, Last}
+                _ -> {response, Status, Last, body(State)}
             end | Events],
     case Rest of
         <<>> -> {ok, Done, Next};
@@ -178,15 +202,20 @@ size_of_chunk(Line) ->
 %% @private A server may close a connection between two requests, and the end of a connection may be
 %% the end of a response.
 -spec closed(#http{}) -> {ok, [whittle_load_agent_client:event()]} | {error, closed}.
-closed(#http{part = rest, status = Status}) -> {ok, [{response, Status, true}]};
+closed(#http{part = rest, status = Status} = State) ->
+    {ok, [{response, Status, true, body(State)}]};
 closed(#http{part = status, method = <<>>}) -> {ok, []};
 closed(_) -> {error, closed}.
 
 %% @private
 -spec match({status, any | 100..599}, whittle_load_agent_client:event()) ->
           boolean() | last | {error, binary()}.
-match({status, Expected}, {response, Status, Last}) when Status =:= Expected;
-                                                         Expected =:= any, Status < 400 ->
+match({status, Expected}, {response, Status, Last, _}) when Status =:= Expected;
+                                                            Expected =:= any, Status < 400 ->
     case Last of true -> last; false -> true end;
 match(_, {unasked, _}) -> false;
-match(_, {response, Status, _}) -> {error, <<"status_", (integer_to_binary(Status))/binary>>}.
+match(_, {response, Status, _, _}) -> {error, <<"status_", (integer_to_binary(Status))/binary>>}.
+
+%% @private
+-spec text(whittle_load_agent_client:event()) -> iodata().
+text({response, _, _, Body}) -> Body.

@@ -23,6 +23,9 @@
                loops = [] :: [loop()],               % innermost first
                %% Events that came with the last answer. Another step may wait for them.
                events = [] :: [whittle_load_agent_client:event()],
+               %% The answer from which the next step takes a part
+               answer = none :: none | whittle_load_agent_client:event(),
+               taken = #{} :: #{Name :: binary() => binary()},
                held = false :: boolean(),
                beat = none :: none | reference(),    % the timer of the next sign of life
                closed = open :: open | {agent, pos_integer()}}).
@@ -62,10 +65,20 @@ prepare(#{classes := Classes, target := Target, rows := Rows, sources := Sources
           hibernate := Hibernate}) ->
     Agents = atomics:new(?REPORTED, []),
     persistent_term:put(?SHARED,
-                        #shared{programs = list_to_tuple([P || #{program := P} <- Classes]),
+                        #shared{programs = list_to_tuple([compiled(P)
+                                                          || #{program := P} <- Classes]),
                                 target = Target, rows = Rows, sources = list_to_tuple(Sources),
                                 hibernate = Hibernate div 1_000_000, agents = Agents}),
     Agents.
+
+%% Each VM compiles the patterns for itself.
+compiled(Program) ->
+    list_to_tuple([case Instruction of
+                       {take, Name, Pattern} ->
+                           {ok, Compiled} = re:compile(Pattern),
+                           {take, Name, Compiled};
+                       _ -> Instruction
+                   end || Instruction <- tuple_to_list(Program)]).
 
 %% @doc Starts a user. Due is its intended start in monotonic nanoseconds. The N-th closed user
 %% repeats its program as long as at least N closed users shall run.
@@ -110,6 +123,19 @@ carry_out({step, Name, Step, Timeout}, #user{client = Client} = User) ->
                 {error, Kind} -> failed(Name, Kind, Next)
             end;
         {error, Kind} -> failed(Name, Kind, Drawn)
+    end;
+carry_out({take, Name, Pattern}, #user{answer = Answer, taken = Taken} = User) ->
+    #shared{target = #{client := Module}} = shared(),
+    Found = called(fun() -> re:run(Module:text(Answer), Pattern,
+                                   [{capture, all_but_first, binary}])
+                   end),
+    case Found of
+        {match, [Part | _]} ->
+            %% A copy, because the part would keep the whole answer.
+            go(User#user{answer = kept(Answer, User),
+                         taken = Taken#{Name => binary:copy(Part)}});
+        nomatch -> failed(<<"take">>, <<"no_", Name/binary>>, User);
+        {error, Kind} -> failed(<<"take">>, Kind, User)
     end;
 carry_out({wait, Time}, #user{random = Random} = User) ->
     {Wait, Next} = whittle_load_agent_random:time(Time, Random),
@@ -186,8 +212,8 @@ random(#user{random = Random} = User) ->
     {Number, Next} = whittle_load_agent_random:below(1 bsl 32, Random),
     {Number, User#user{random = Next}}.
 
-values(Random, #user{id = Id, due = Due}) ->
-    #{id => Id, row => row(Id), random => Random,
+values(Random, #user{id = Id, due = Due, taken = Taken}) ->
+    #{id => Id, row => row(Id), random => Random, taken => Taken,
       clock => os:perf_counter(nanosecond) - (now_ns() - Due)}.
 
 row(Id) ->
@@ -333,11 +359,11 @@ forget() ->
 %% Until the answer. The last argument has the events that have arrived.
 await(Name, Await, Timer, #user{due = Due} = User, Events) ->
     case answered(Await, Events) of
-        {Found, Others} when Found =:= true; Found =:= last ->
+        {Found, Answer, Others} when Found =:= true; Found =:= last ->
             Now = now_ns(),
             ok = cancelled(Timer),
             ok = completed(Name, Now - Due),
-            Next = User#user{due = Now, events = Others},
+            Next = User#user{due = Now, events = Others, answer = kept(Answer, User)},
             go(case Found of true -> Next; last -> closed(Next) end);
         false -> await(Name, Await, Timer, User);
         {error, Kind} -> failed(Name, Kind, Timer, User)
@@ -367,6 +393,14 @@ await(Name, Await, Timer, User) ->
                 {ok, []} -> failed(Name, closed, Timer, User);
                 {error, Kind} -> failed(Name, Kind, Timer, User)
             end
+    end.
+
+%% An answer stays in memory only if the next step takes a part of it.
+kept(Answer, #user{pc = Pc, class = Class}) ->
+    #shared{programs = Programs} = shared(),
+    case element(Pc + 1, element(Class, Programs)) of
+        {take, _, _} -> Answer;
+        _ -> none
     end.
 
 %% The rounds of the paced loops
@@ -403,7 +437,7 @@ answered(_, []) -> false;
 answered(Await, [Event | Events]) ->
     #shared{target = #{client := Module}} = shared(),
     case called(fun() -> Module:match(Await, Event) end) of
-        Found when Found =:= true; Found =:= last -> {Found, Events};
+        Found when Found =:= true; Found =:= last -> {Found, Event, Events};
         false -> answered(Await, Events);
         {error, _} = Error -> Error
     end.
@@ -519,5 +553,5 @@ again(#user{closed = {agent, N}} = User) ->
     #shared{agents = Agents} = shared(),
     case atomics:get(Agents, 1) of
         Shall when N > Shall -> whittle_load_agent_tally:count(ended);
-        _ -> run(User#user{pc = 1, loops = [], due = now_ns()})
+        _ -> run(User#user{pc = 1, loops = [], taken = #{}, due = now_ns()})
     end.

@@ -5,7 +5,8 @@
 -include_lib("proper/include/proper.hrl").
 
 -export([suite/0, all/0, init_per_testcase/2, end_per_testcase/2]).
--export([requests/1, responses/1, in_pieces/1, unasked/1, ends/1, wrong/1, statuses/1, noise/1]).
+-export([requests/1, responses/1, in_pieces/1, unasked/1, ends/1, kept/1, wrong/1, statuses/1,
+         noise/1]).
 
 -import(whittle_load_agent_bytes, [pieces/2, survives/3]).
 
@@ -13,7 +14,7 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [requests, responses, in_pieces, unasked, ends, wrong, statuses, noise].
+all() -> [requests, responses, in_pieces, unasked, ends, kept, wrong, statuses, noise].
 
 init_per_testcase(_, Config) -> Config.
 
@@ -35,21 +36,21 @@ requests(_) ->
 %% Each case: the method, the response, and the events
 -define(RESPONSES,
         [{<<"GET">>, <<"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi">>,
-          [{response, 200, false}]},
+          [{response, 200, false, none}]},
          {<<"GET">>, <<"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nConnection: close\r\n\r\n">>,
-          [{response, 200, true}]},
+          [{response, 200, true, none}]},
          {<<"GET">>, <<"HTTP/1.0 404 Not Found\r\nContent-Length: 1\r\n\r\nx">>,
-          [{response, 404, true}]},
+          [{response, 404, true, none}]},
          {<<"GET">>, <<"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nx">>,
-          [{response, 200, false}]},
+          [{response, 200, false, none}]},
          {<<"HEAD">>, <<"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n">>,
-          [{response, 200, false}]},
-         {<<"GET">>, <<"HTTP/1.1 204 No Content\r\n\r\n">>, [{response, 204, false}]},
+          [{response, 200, false, none}]},
+         {<<"GET">>, <<"HTTP/1.1 204 No Content\r\n\r\n">>, [{response, 204, false, none}]},
          {<<"GET">>, <<"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n"
-                       "Content-Length: 0\r\n\r\n">>, [{response, 201, false}]},
+                       "Content-Length: 0\r\n\r\n">>, [{response, 201, false, none}]},
          {<<"GET">>, <<"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                        "5;x=1\r\nhello\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n">>,
-          [{response, 200, false}]}]).
+          [{response, 200, false, none}]}]).
 
 responses(_) ->
     [?assertEqual({Bytes, Events}, {Bytes, events(Method, [Bytes])})
@@ -65,7 +66,7 @@ in_pieces(_) ->
 %% A second response answers nothing: neither the same request nor the next one.
 unasked(_) ->
     Response = <<"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n">>,
-    {ok, [{response, 200, false}, Unasked], [], State} =
+    {ok, [{response, 200, false, none}, Unasked], [], State} =
         whittle_load_agent_http:data(<<Response/binary, Response/binary>>, asked(<<"GET">>)),
     ?assertNot(whittle_load_agent_http:match({status, any}, Unasked)),
     ?assertEqual({ok, []}, whittle_load_agent_http:closed(State)),
@@ -76,11 +77,34 @@ ends(_) ->
     {ok, [], [], Open} = whittle_load_agent_http:data(<<"HTTP/1.1 200 OK\r\n\r\nhel">>,
                                                       asked(<<"GET">>)),
     {ok, [], [], Later} = whittle_load_agent_http:data(<<"lo">>, Open),
-    ?assertEqual({ok, [{response, 200, true}]}, whittle_load_agent_http:closed(Later)),
+    ?assertEqual({ok, [{response, 200, true, none}]}, whittle_load_agent_http:closed(Later)),
     {ok, [], [], Cut} = whittle_load_agent_http:data(<<"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
                                                        "\r\nhel">>, asked(<<"GET">>)),
     ?assertEqual({error, closed}, whittle_load_agent_http:closed(Cut)),
     ?assertEqual({ok, []}, whittle_load_agent_http:closed(new())).
+
+%% A request that keeps its answer gives the body, in each form and in any pieces.
+kept(_) ->
+    Step = {keep, {request, <<"GET">>, [<<"/">>], none, [], any}},
+    {await, _, Await, Asked} = whittle_load_agent_http:step(Step, ?USER, new()),
+    Head = <<"HTTP/1.1 200 OK\r\n">>,
+    [begin
+         {Given, State} =
+             lists:foldl(fun(Piece, {Before, Each}) ->
+                                 {ok, Events, [], Next} = whittle_load_agent_http:data(Piece, Each),
+                                 {Before ++ Events, Next}
+                         end, {[], Asked}, [<<Byte>> || <<Byte>> <= <<Head/binary, Rest/binary>>]),
+         {ok, Last} = whittle_load_agent_http:closed(State),
+         [Event] = Given ++ Last,
+         ?assertEqual({Rest, Found}, {Rest, whittle_load_agent_http:match(Await, Event)}),
+         ?assertEqual({Rest, Body},
+                      {Rest, iolist_to_binary(whittle_load_agent_http:text(Event))})
+     end || {Rest, Found, Body} <-
+                [{<<"Content-Length: 5\r\n\r\nhello">>, true, <<"hello">>},
+                 {<<"Content-Length: 0\r\n\r\n">>, true, <<>>},
+                 {<<"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n">>, true,
+                  <<"hello">>},
+                 {<<"\r\nhello">>, last, <<"hello">>}]].
 
 wrong(_) ->
     [?assertMatch({Bytes, {error, _}},
@@ -100,10 +124,10 @@ statuses(_) ->
     [?assertEqual({Expected, Event, Result},
                   {Expected, Event, whittle_load_agent_http:match({status, Expected}, Event)})
      || {Expected, Event, Result} <-
-            [{any, {response, 200, false}, true}, {any, {response, 302, true}, last},
-             {any, {response, 404, false}, {error, <<"status_404">>}},
-             {404, {response, 404, false}, true},
-             {200, {response, 201, false}, {error, <<"status_201">>}}]].
+            [{any, {response, 200, false, none}, true}, {any, {response, 302, true, none}, last},
+             {any, {response, 404, false, none}, {error, <<"status_404">>}},
+             {404, {response, 404, false, none}, true},
+             {200, {response, 201, false, none}, {error, <<"status_201">>}}]].
 
 %% Any bytes are read or refused.
 noise(_) ->
