@@ -64,8 +64,8 @@ failed(Suite, Case, Reason) ->
     io:format("FAILED ~s:~s~n  ~P~n", [Suite, Case, Reason, 40]),
     failed.
 
-%% Compiles a library of Debian again from the abstract code in its beam files. Debian compiled these
-%% for its own OTP, and not every later release loads them.
+%% Compiles a library of Debian again from the abstract code in its beam files. Debian compiled
+%% these for its own OTP, and not every later release loads them.
 rebuild(From, To) ->
     Ebin = filename:join(To, "ebin"),
     ok = filelib:ensure_path(Ebin),

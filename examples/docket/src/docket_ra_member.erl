@@ -138,19 +138,20 @@ terminate(_, _) ->
 behind(Count, #state{behind = {Count, Since}} = State) ->
     case {erlang:monotonic_time(millisecond) - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
         {true, [{_, Doing}]} when Doing =:= follower; Doing =:= await_condition ->
-            docket:say("this node gets no changes from the others, and becomes a new member"),
-            _ = left([Node || {Node, some} <- others()]),
-            State#state{behind = none};
+            left([Node || {Node, some} <- others()], State);
         _ -> State
     end;
 behind(Count, State) -> State#state{behind = {Count, erlang:monotonic_time(millisecond)}}.
 
 %% The next attempt finds a node without a member.
-left(Members) ->
-    case removed(Members) of
-        ok -> ra:force_delete_server(?SYSTEM, id());
-        Wait -> Wait
-    end.
+left([_, _ | _] = Members, State) ->
+    docket:say("this node gets no changes from the others, and becomes a new member"),
+    _ = case removed(Members) of
+            ok -> ra:force_delete_server(?SYSTEM, id());
+            Wait -> Wait
+        end,
+    State#state{behind = none};
+left(_, State) -> State.
 
 %% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes this
 %% node has. Ra's processes and tables may
@@ -263,8 +264,8 @@ elected() ->
         some -> ok;
         none ->
             case [Node || {Node, some} <- others()] of
-                [] -> ra:trigger_election(id());
-                Members -> added(Members)
+                [_, _ | _] = Members -> added(Members);
+                _ -> ra:trigger_election(id())
             end
     end.
 
