@@ -202,10 +202,12 @@ reported(_) ->
                    <<"verdicts">> := #{<<"lost_write">> := #{<<"cases">> := 1, <<"times">> := 2,
                                                              <<"promised">> := true}}}, Json).
 
-wrong_arguments(_) ->
+wrong_arguments(Config) ->
     Script = filename:join(running:root(), "bench/cluster/consistency"),
+    %% Not the directory of a stage that may be up.
+    Env = [{"DOCKET_STAGE", filename:join(proplists:get_value(priv_dir, Config), "stage")}],
     [begin
-         {Code, Output} = running:run(Script, Arguments, #{env => keep}),
+         {Code, Output} = running:run(Script, Arguments, #{env => Env}),
          ?assertMatch({2, {match, _}}, {Code, re:run(Output, Words)})
      end || {Arguments, Words} <-
                 [{["--kinds", "kill_none"], "^consistency: --kinds cannot be kill_none\\nusage:"},
