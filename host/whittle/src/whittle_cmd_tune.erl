@@ -100,7 +100,8 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) ->
-               Command = whittle_command_line:written(command(), for_search() ++ for_run(), Values),
+               Command = whittle_command_line:to_shell(command(), for_search() ++ for_run(),
+                                                       Values),
                tuned(whittle_tune:tune(Path, Options#{out => Out, command => Command}), Options)
        end]);
 run(_) ->
@@ -179,11 +180,15 @@ key([Application, Key | [_ | _] = Values]) ->
     end;
 key(_) -> error.
 
-%% The search takes minutes, so the file is checked before.
+%% The search takes minutes, so the files are checked before.
 checked(Out, Options) ->
-    case whittle_pack:check_beside(Out) of
-        ok -> {ok, Options};
-        {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error))
+    Files = [{Out, whittle_tune:start()}
+             | [{whittle_tune:recording(Out), whittle_shake_evidence:start()}
+                || is_map_key(record, Options)]],
+    case whittle_work:steps([fun(_) -> whittle_pack:check_beside(File, Start) end
+                             || {File, Start} <- Files]) of
+        {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error));
+        _ -> {ok, Options}
     end.
 
 amount(Name, Read, Hint, Values, Options) ->

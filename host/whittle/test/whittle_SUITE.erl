@@ -9,13 +9,15 @@
          completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
          targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
-         bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
+         bad_outputs/1, files_of_others/1, edited_dir/1, beside_a_source/1, input_as_output/1,
+         broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
          terminate/1, terminate_at_start/1,
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
+         run_low_memory/1,
          run_options/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
@@ -31,14 +33,14 @@ all() ->
     [stand_in, no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
      completion_zsh, near_words, near, errors_json, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include,
-     keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
-     broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
+     keep_attributes, bad_inputs, bad_outputs, files_of_others, edited_dir, beside_a_source,
+     input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, hangup, hangup_ignored, hangup_unread,
      terminate, terminate_at_start, terminate_blocked, full_disk, file_limit,
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
-     run_keeps_arguments, run_options,
+     run_keeps_arguments, run_low_memory, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
      names_from_outside, modules_beside, entered, strange_words,
@@ -710,6 +712,47 @@ bad_outputs(Config) ->
     ?assertMatch({0, _, ""}, whittle(Config, ["build", Hello, "-o", Long])),
     ?assertEqual([Long, "hello"], files(Config)).
 
+%% A command that writes a file refuses to replace one of another kind, before it does any work.
+files_of_others(Config) ->
+    Dir = ?config(dir, Config),
+    Files = ["letter", "new.trace"],
+    [ok = file:write_file(filename:join(Dir, File), "mine") || File <- Files],
+    Program = filename:join(Dir, "program"),
+    ok = file:write_file(Program, "#!/bin/sh\ntouch ran\n"),
+    ok = file:change_mode(Program, 8#755),
+    [?assertEqual({Words, {1, "", "whittle: " ++ File ++ " exists, but Whittle did not create it: "
+                                  "remove it, or name another output with -o\n"}},
+                  {Words, whittle(Config, Words)})
+     || {File, Words} <-
+            [{"letter", ["trace", "-o", "letter", "--", "./program"]},
+             {"letter", ["tune", "./program", "-o", "letter"]},
+             {"new.trace", ["tune", "./program", "-o", "new", "--record"]},
+             {"letter", ["build", ?config(hello, Config), "-o", "letter"]}]],
+    ?assertEqual(["letter", "new.trace", "program"], files(Config)),
+    [?assertEqual({ok, <<"mine">>}, file:read_file(filename:join(Dir, File))) || File <- Files].
+
+%% The next build does not remove what somebody wrote into an output directory.
+edited_dir(Config) ->
+    Hello = ?config(hello, Config),
+    Build = ["build", "--format", "dir", Hello, "-o", "out"],
+    {0, _, ""} = whittle(Config, Build),
+    In = fun(Name) -> filename:join([?config(dir, Config), "out", Name]) end,
+    ok = file:write_file(In("tree/mine"), "mine"),
+    {ok, Info} = file:read_file(In("tree/etc/info.txt")),
+    ok = file:write_file(In("tree/etc/info.txt"), ["more\n", Info]),
+    Now = ": save what you need, and remove out, or name another output with -o\n",
+    ?assertEqual({1, "", "whittle: out holds tree/etc/info.txt, which has changed since Whittle "
+                         "wrote it, and another new or changed file" ++ Now},
+                 whittle(Config, ["build", "--otp", "17" | tl(Build)])),
+    ok = file:write_file(In("tree/etc/info.txt"), Info),
+    ?assertEqual({1, "", "whittle: out holds tree/mine, which Whittle did not write" ++ Now},
+                 whittle(Config, Build)),
+    ok = file:delete(In("tree/mine")),
+    ok = file:delete(In("tree/etc/sums")),
+    ?assertEqual({1, "", "whittle: out has no list of the files that Whittle wrote "
+                         "(tree/etc/sums), so a build could remove files of yours" ++ Now},
+                 whittle(Config, Build)).
+
 %% erlc strips the name of its working directory from the beginning of file names.
 beside_a_source(Config) ->
     Dir = ?config(dir, Config),
@@ -1124,6 +1167,26 @@ no_emulator(Config) ->
                          " install it (Debian package qemu-user), or copy the file to the"
                          " board\n"},
                  whittle(Config, ["run", "hello"], "STAND_IN=no_emulator")).
+
+%% Each board has a limit of its own.
+run_low_memory(Config) ->
+    Dir = ?config(dir, Config),
+    [begin
+         Emulator = made:file(filename:join(Dir, Program), "#!/bin/sh\necho boots\n"),
+         ok = file:change_mode(Emulator, 8#755),
+         Label = #{board => Board, target => <<"t">>, name => <<"n">>, version => <<"1">>,
+                   parts => [#{name => <<"all">>, stored => 5, raw => 5}]},
+         made:file(filename:join(Dir, "n.img"), whittle_board_label:add(<<"image">>, Label)),
+         ?assertEqual({Words, {0, "boots\n", Note}},
+                      {Words, whittle(Config, ["run", "n.img" | Words],
+                                      ["PATH='", Dir, "':\"$PATH\""])})
+     end || {Board, Program, Words, Note} <-
+                [{<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "21M"],
+                  "whittle: note: 21 MB of memory are too few for the board qemu-aarch64, which "
+                  "may then print nothing: give 22 MB at least (docs/boards.md)\n"},
+                 {<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "22M"], ""},
+                 {<<"qemu-arm">>, "qemu-system-arm", ["--memory", "14M"], ""},
+                 {<<"qemu-arm">>, "qemu-system-arm", [], ""}]].
 
 %% The program receives stdin, the exit code, and every argument after its name.
 run_keeps_arguments(Config) ->
@@ -1555,7 +1618,7 @@ written(_) ->
     Written = fun(Words) ->
                       {run, Module, Values} = whittle_command_line:parse(Words),
                       unicode:characters_to_list(
-                        whittle_command_line:written(Module:command(),
+                        whittle_command_line:to_shell(Module:command(),
                                                      [only, blocks, workload, 'try'], Values))
               end,
     ?assertEqual("whittle measure 'a b.study' --only x=1 --only y=2 --blocks 3",
