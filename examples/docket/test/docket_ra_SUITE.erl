@@ -82,7 +82,7 @@ together(Config) ->
     [ok = until(fun() -> lists:sort(Ids) =:= listed(Peer) end) || Peer <- Peers],
     stopped(Peers).
 
-%% The leader is killed while all nodes write. The others go on, and each acknowledged case is there.
+%% The leader is killed while all nodes write. The others go on, with each acknowledged case.
 %% Then one of two is killed: what is left refuses.
 leader_killed(Config) ->
     Peers = started(names(3), Config),
