@@ -19,7 +19,7 @@ all() ->
             io:format("docket_ra_SUITE: skipped, OTP before 27 has no json~n"),
             [];
         {_, {error, _}} ->
-            io:format("docket_ra_SUITE: skipped, there is no Ra; examples/docket/fetch-ra gets it~n"),
+            io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
