@@ -1,7 +1,7 @@
 %% @doc Starts the database of this node, and restarts it after a partition.
 %%
-%% A node that the others have left out of their generation was cut off, or was down. It restarts its
-%% database with the rows of a member (docket_mnesia_schema), and joins. It loses nothing that a
+%% A node that the others have left out of their generation was cut off, or was down. It restarts
+%% its database with the rows of a member (docket_mnesia_schema), and joins. It loses nothing that a
 %% synchronous mode has acknowledged. Two parts that could not reach each other, and changed nothing
 %% meanwhile, have the same generation: the smaller part restarts (docket_cluster:decide/3).
 %% @hidden

@@ -102,9 +102,9 @@ again(Reports) ->
     end.
 
 later(Nodes) ->
-    {wait, ["waits for the cases of ", names_of(Nodes), ", which may be later ones. Start the missing "
-            "nodes. If they have lost their cases, start a node that ended last of the others with "
-            "DOCKET_FORCE=true"]}.
+    {wait, ["waits for the cases of ", names_of(Nodes), ", which may be later ones. Start the "
+            "missing nodes. If they have lost their cases, start a node that ended last of the "
+            "others with DOCKET_FORCE=true"]}.
 
 %% All nodes answer, and most of them know no generation: their databases are of a program that had
 %% none, or have been lost. In the first case Mnesia decides.

@@ -6,15 +6,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1, replaced/1,
-         forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1,
-         future/1]).
+-export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
+         replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
+         alone_of_three/1, halves/1, future/1]).
 
 -define(SECRET, "secret").
 
 all() ->
-    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, replaced, forced, replaced_of_two,
-     in_memory, waits_for_others, alone_of_three, halves, future].
+    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, replaced, forced,
+     replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -122,8 +122,8 @@ replaced(Config) ->
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
 
-%% The first node was down while the others went on, and all nodes were killed then. The first one must
-%% not load its old rows, also when it meets only one of the others.
+%% The first node was down while the others went on, and all nodes were killed then. The first one
+%% must not load its old rows, also when it meets only one of the others.
 old_copy(Config) ->
     [A, B, C] = started(names(3), Config),
     Before = new_case(A),
