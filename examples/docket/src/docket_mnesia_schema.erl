@@ -18,6 +18,8 @@
 -define(VERSION, 1).
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
+%% The bytes of a log before its first entry (`disk_log')
+-define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
@@ -167,6 +169,13 @@ found() ->
 start() -> said(schema, mnesia:start()).
 
 said(_, ok) -> ok;
+said(schema, {error, {not_a_log_file, File}} = Error) ->
+    %% A crash or a full disk came between the creation of a log and its first bytes, so it has no
+    %% changes.
+    case filelib:file_size(File) < ?LOG_HEADER andalso file:delete(File) of
+        ok -> {wait, ["starts again without the log ", File, ", which is empty"]};
+        _ -> {error, {schema, element(2, Error)}}
+    end;
 said(What, {error, Reason}) -> {error, {What, Reason}}.
 
 create({Name, Fields, Type}) ->

@@ -7,14 +7,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
-         replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
+         empty_log/1, replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
          alone_of_three/1, halves/1, future/1]).
 
 -define(SECRET, "secret").
 
 all() ->
-    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, replaced, forced,
-     replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
+    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log, replaced,
+     forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -141,6 +141,18 @@ old_copy(Config) ->
     ok = until(B1, ready, true),
     [?assertMatch({ok, _}, show(Id, B1)) || Id <- [Before, new_case(A1) | Meanwhile]],
     stopped([A1, B1, C1]).
+
+%% A node was killed just when Mnesia made a new log.
+empty_log(Config) ->
+    [A, B] = started(names(2), Config),
+    Id = new_case(A),
+    ok = kill(B),
+    Second = lists:last(names(2)),
+    ok = file:write_file(filename:join(dir(Second, Config), "LATEST.LOG"), <<>>),
+    B1 = start(Second, names(2), Config),
+    [ok = until(Peer, ready, true) || Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    stopped([A, B1]).
 
 %% Two of three have lost their cases. They wait, until the third one is told to go on.
 forced(Config) ->
