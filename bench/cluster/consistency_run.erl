@@ -33,6 +33,8 @@
 
 -record(run, {options :: options(), random :: rand:state(), left :: non_neg_integer(),
               until :: integer() | infinity, settled = #{} :: #{history:key() => history:state()},
+              %% The states that writes with unknown results may still make
+              late = #{} :: #{{history:key(), history:state()} => []},
               report :: report()}).
 
 -define(READY_MS, 180000).
@@ -171,7 +173,10 @@ ready(#{nodes := Nodes} = Options, Until) ->
 looked(#{nodes := Nodes} = Options, Prefix, Keys, Looks) ->
     Shown = [{Node, clients:finals(Node, Prefix, Keys)} || Node <- lists:seq(1, Nodes)],
     Errors = [Error || {_, {error, Error}} <- Shown],
+    %% Also cases whose create was not acknowledged
+    All = lists:umerge([Keys | [lists:sort(maps:keys(Cases)) || {_, {ok, Cases}} <- Shown]]),
     case lists:usort([Cases || {_, {ok, Cases}} <- Shown]) of
+        _ when length(All) > length(Keys) -> looked(Options, Prefix, All, Looks);
         [_] when Errors =:= [] -> {ok, [{Node, Cases} || {Node, {ok, Cases}} <- Shown]};
         _ when Looks > 0 ->
             ok = pause(1000),
@@ -183,9 +188,14 @@ looked(#{nodes := Nodes} = Options, Prefix, Keys, Looks) ->
 judged(_, _, _, {error, Why}, #run{report = Report} = Run) ->
     Run#run{report = Report#{stopped := Why}};
 judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = Options,
-                                                   settled = Settled} = Run) ->
+                                                   settled = Settled,
+                                                   late = Late} = Run) ->
     Now = erlang:monotonic_time(microsecond),
-    Groups = maps:remove(none, history:by_key(Operations)),
+    [{_, First} | _] = Shown,
+    %% A case whose create was not acknowledged: its first title shows which create it was.
+    Groups = maps:merge(maps:from_list([{Key, created(Key, Shown, Operations)}
+                                        || Key <- maps:keys(First)]),
+                        maps:remove(none, history:by_key(Operations))),
     Cases = [{Key, Group ++ [final(Key, Node, State, Now)
                              || {Node, #{Key := State}} <- Shown]}
              || {Key, Group} <- maps:to_list(Groups)],
@@ -206,9 +216,22 @@ judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = O
         _ -> ok = file:write_file(Name ++ ".verdicts",
                                   [io_lib:format("~tp.~n", [Each]) || Each <- Bad])
     end,
-    [{_, First} | _] = Shown,
     said(Options, Prefix, added(Bad, length(Cases),
-                                Run#run{settled = maps:merge(Settled, First)})).
+                                Run#run{settled = maps:merge(Settled, First),
+                                        late = maps:merge(Late, late(Operations))})).
+
+late(Operations) ->
+    maps:from_list([{{Key, case Input of
+                               {change, From, Title} -> {From + 1, Title};
+                               {remove, _} -> absent
+                           end}, []}
+                    || #{key := Key, input := Input, result := {unknown, _}} <- Operations,
+                       is_tuple(Input), element(1, Input) =/= create]).
+
+created(Key, Shown, Operations) ->
+    Titles = [Title || {_, #{Key := {1, Title}}} <- Shown],
+    [Create || #{input := {create, Title}, key := none} = Create <- Operations,
+               lists:member(Title, Titles)].
 
 final(Key, Node, State, Now) ->
     #{number => 0, client => final, node => Node, key => Key, input => final, call => Now,
@@ -236,7 +259,7 @@ said(#{faults := Faults}, Prefix, #run{left = Left, report = #{operations := Ope
     Run.
 
 %% Compares all cases of the run with what each node shows now.
-all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled,
+all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled, late = Late,
                  report = #{rounds := Rounds} = Report} = Run) when Rounds > 0 ->
     Expected = maps:filter(fun(_, State) -> State =/= absent end, Settled),
     Lists = [{Node, case_client:list(Node, fun(_) -> true end, case_client:new())}
@@ -252,7 +275,8 @@ all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled,
                       [_ | _] = Changed <- [[{Node, Is}
                                              || {Node, List} <- Shown,
                                                 Is <- [maps:get(Key, List, absent)],
-                                                Is =/= Was]]],
+                                                Is =/= Was,
+                                                not is_map_key({Key, Is}, Late)]]],
             _ = [file:write_file(filename:join(Out, "end.verdicts"),
                                  [io_lib:format("~tp.~n", [Each]) || Each <- Bad]) || Bad =/= []],
             added(Bad, 0, Run);

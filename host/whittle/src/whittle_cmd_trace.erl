@@ -67,7 +67,7 @@ find(Program) ->
 
 %% Checks the output file before the command runs, because the command may take an hour.
 check(Out) ->
-    case whittle_pack:check_beside(Out) of
+    case whittle_pack:check_beside(Out, whittle_shake_evidence:start()) of
         ok -> ok;
         {error, Error} -> whittle_failure:work(cannot_write(Error))
     end.
@@ -140,7 +140,11 @@ doubts(Own, Ends) ->
 
 %% Writes the recording, and then removes the directory. The run may have taken an hour.
 write(Out, Dir, Bytes) ->
-    case whittle_pack:write_beside(Out, Bytes) of
+    %% Another file may have appeared there during the run.
+    Written = whittle_work:steps(
+                [fun(_) -> whittle_pack:check_beside(Out, whittle_shake_evidence:start()) end,
+                 fun(_) -> whittle_pack:write_beside(Out, Bytes) end]),
+    case Written of
         ok ->
             whittle_recording:remove(Dir);
         {error, Error} ->

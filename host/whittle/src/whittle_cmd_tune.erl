@@ -180,11 +180,15 @@ key([Application, Key | [_ | _] = Values]) ->
     end;
 key(_) -> error.
 
-%% The search takes minutes, so the file is checked before.
+%% The search takes minutes, so the files are checked before.
 checked(Out, Options) ->
-    case whittle_pack:check_beside(Out) of
-        ok -> {ok, Options};
-        {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error))
+    Files = [{Out, whittle_tune:start()}
+             | [{whittle_tune:recording(Out), whittle_shake_evidence:start()}
+                || is_map_key(record, Options)]],
+    case whittle_work:steps([fun(_) -> whittle_pack:check_beside(File, Start) end
+                             || {File, Start} <- Files]) of
+        {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error));
+        _ -> {ok, Options}
     end.
 
 amount(Name, Read, Hint, Values, Options) ->

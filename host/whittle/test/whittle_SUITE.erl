@@ -9,7 +9,8 @@
          completion/1, completion_zsh/1, near_words/1, near/1, errors_json/1,
          targets/1, targets_json/1, build_hello/1, build_json/1,
          build_dir/1, same_bytes/1, keep_include/1, keep_attributes/1, bad_inputs/1,
-         bad_outputs/1, beside_a_source/1, input_as_output/1, broken_runtime/1,
+         bad_outputs/1, files_of_others/1, edited_dir/1, beside_a_source/1, input_as_output/1,
+         broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
          terminate/1, terminate_at_start/1,
@@ -32,8 +33,8 @@ all() ->
     [stand_in, no_words, help, help_of_command, version, wrong_words, words_in_bytes, completion,
      completion_zsh, near_words, near, errors_json, targets, targets_json,
      build_hello, build_json, build_dir, same_bytes, keep_include,
-     keep_attributes, bad_inputs, bad_outputs, beside_a_source, input_as_output,
-     broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
+     keep_attributes, bad_inputs, bad_outputs, files_of_others, edited_dir, beside_a_source,
+     input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, hangup, hangup_ignored, hangup_unread,
      terminate, terminate_at_start, terminate_blocked, full_disk, file_limit,
      few_descriptors,
@@ -710,6 +711,47 @@ bad_outputs(Config) ->
     %% The longest name leaves no room for the name of the unfinished file.
     ?assertMatch({0, _, ""}, whittle(Config, ["build", Hello, "-o", Long])),
     ?assertEqual([Long, "hello"], files(Config)).
+
+%% A command that writes a file refuses to replace one of another kind, before it does any work.
+files_of_others(Config) ->
+    Dir = ?config(dir, Config),
+    Files = ["letter", "new.trace"],
+    [ok = file:write_file(filename:join(Dir, File), "mine") || File <- Files],
+    Program = filename:join(Dir, "program"),
+    ok = file:write_file(Program, "#!/bin/sh\ntouch ran\n"),
+    ok = file:change_mode(Program, 8#755),
+    [?assertEqual({Words, {1, "", "whittle: " ++ File ++ " exists, but Whittle did not create it: "
+                                  "remove it, or name another output with -o\n"}},
+                  {Words, whittle(Config, Words)})
+     || {File, Words} <-
+            [{"letter", ["trace", "-o", "letter", "--", "./program"]},
+             {"letter", ["tune", "./program", "-o", "letter"]},
+             {"new.trace", ["tune", "./program", "-o", "new", "--record"]},
+             {"letter", ["build", ?config(hello, Config), "-o", "letter"]}]],
+    ?assertEqual(["letter", "new.trace", "program"], files(Config)),
+    [?assertEqual({ok, <<"mine">>}, file:read_file(filename:join(Dir, File))) || File <- Files].
+
+%% The next build does not remove what somebody wrote into an output directory.
+edited_dir(Config) ->
+    Hello = ?config(hello, Config),
+    Build = ["build", "--format", "dir", Hello, "-o", "out"],
+    {0, _, ""} = whittle(Config, Build),
+    In = fun(Name) -> filename:join([?config(dir, Config), "out", Name]) end,
+    ok = file:write_file(In("tree/mine"), "mine"),
+    {ok, Info} = file:read_file(In("tree/etc/info.txt")),
+    ok = file:write_file(In("tree/etc/info.txt"), ["more\n", Info]),
+    Now = ": save what you need, and remove out, or name another output with -o\n",
+    ?assertEqual({1, "", "whittle: out holds tree/etc/info.txt, which has changed since Whittle "
+                         "wrote it, and another new or changed file" ++ Now},
+                 whittle(Config, ["build", "--otp", "17" | tl(Build)])),
+    ok = file:write_file(In("tree/etc/info.txt"), Info),
+    ?assertEqual({1, "", "whittle: out holds tree/mine, which Whittle did not write" ++ Now},
+                 whittle(Config, Build)),
+    ok = file:delete(In("tree/mine")),
+    ok = file:delete(In("tree/etc/sums")),
+    ?assertEqual({1, "", "whittle: out has no list of the files that Whittle wrote "
+                         "(tree/etc/sums), so a build could remove files of yours" ++ Now},
+                 whittle(Config, Build)).
 
 %% erlc strips the name of its working directory from the beginning of file names.
 beside_a_source(Config) ->

@@ -6,7 +6,8 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check_output/2, check_certificates/1, write/4, check_beside/1, write_beside/2]).
+-export([check_output/2, check_certificates/1, write/4]).
+-export([check_beside/1, check_beside/2, write_beside/2]).
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
 
@@ -48,6 +49,8 @@
 
 %% This file marks a directory as an output of Whittle.
 -define(MARK, <<"tree/etc/info.json">>).
+%% The list of the directory's files
+-define(SUMS, <<"tree/etc/sums">>).
 %% The other names in the directory. The script has the name of the system.
 -define(PARTS, ["tree", "vm"]).
 
@@ -67,7 +70,7 @@
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
 check_output(Out, Options) ->
     Place = case maps:get(format, Options, exe) of
-                exe -> whittle_pack_file:check_program(Out);
+                exe -> whittle_pack_file:check_kind(Out, <<127, "ELF">>);
                 dir -> whittle_pack_file:check_dir(Out, older())
             end,
     Checks = steps([fun(_) -> Place end,
@@ -111,6 +114,12 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
 -spec check_beside(file:filename_all()) -> ok | {error, error()}.
 check_beside(File) ->
     whittle_pack_file:check(File).
+
+%% @doc Checks the same, and that a file of some kind may replace the file at the path. An existing
+%% file must begin with the bytes of that kind, or be empty.
+-spec check_beside(file:filename_all(), Start :: binary()) -> ok | {error, error()}.
+check_beside(File, Start) ->
+    whittle_pack_file:check_kind(File, Start).
 
 %% @doc Writes a file that belongs to an output. The file is complete or does not exist.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
@@ -189,6 +198,13 @@ text({not_ours, Out}) ->
 text({holds_others, {Out, Name}}) ->
     line("~ts holds ~ts, which Whittle did not write: move it, or name another output with -o",
          [Out, Name]);
+text({holds_edits, {Out, {Kind, Path}, More}}) ->
+    line("~ts holds ~ts, which ~ts~ts: save what you need, and remove ~ts, or name another output "
+         "with -o", [Out, Path, edit(Kind), more(More), Out]);
+text({no_sums, Out}) ->
+    line("~ts has no list of the files that Whittle wrote (~ts), so a build could remove files of "
+         "yours: save what you need, and remove ~ts, or name another output with -o",
+         [Out, ?SUMS, Out]);
 text({cannot_write, {Out, enospc}}) ->
     line("~ts cannot be written, because the disk is full: free space there, or name "
          "another output with -o", [Out]);
@@ -256,6 +272,13 @@ text({elf_no_room, Address}) ->
     line("the pack would end beyond the last address of the target (it would begin at 16#~.16b): "
          "remove files from the input",
          [Address]).
+
+edit(new) -> "Whittle did not write";
+edit(changed) -> "has changed since Whittle wrote it".
+
+more(0) -> "";
+more(1) -> ", and another new or changed file";
+more(More) -> io_lib:format(", and ~b more new or changed files", [More]).
 
 damage(appended) -> "other bytes follow its last byte";
 damage(checksum) -> "its checksum is wrong";
@@ -336,13 +359,15 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
              || #{path := Path, bytes := Bytes, mode := Mode}
                     <- [whittle_pack_tree:list(Blocks) | lists:append(Blocks)]]
         ++ [{<<"vm">>, Vm, 8#755}, {Name, script(Vm), 8#755}],
+    All = [{?SUMS, whittle_pack_sums:text([{Path, Bytes} || {Path, Bytes, _} <- Files]), 8#644}
+           | Files],
     steps([fun(_) -> check_name(whittle_system:name(System)) end,
-           fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- Files]) end,
+           fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- All]) end,
            fun(_) ->
                    {_, Bill, _} = lists:keyfind(<<"tree/etc/bom.json">>, 1, Files),
-                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- Files], none,
+                   written(byte_size(Vm), [Bytes || {_, Bytes, _} <- All], none,
                            with_beside(Place, Bill, fun(Out) ->
-                               whittle_pack_file:write_dir(Out, Files, older())
+                               whittle_pack_file:write_dir(Out, All, older())
                            end))
            end]).
 
@@ -372,7 +397,7 @@ older() ->
     {?MARK, fun(Path) ->
                     lists:member(filename:basename(Path), ?PARTS)
                         orelse is_script(whittle_file:whole(Path, ?MAX_SCRIPT))
-            end}.
+            end, ?SUMS}.
 
 %% Writes the start script. The launcher serves the tree that WHITTLE_TREE names if it has no
 %% pack. The script compares the checksum of the `vm', because a shell would run an empty or foreign

@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, check_program/1, write/3, check_dir/2, write_dir/3]).
+-export([check/1, check_kind/2, write/3, check_dir/2, write_dir/3]).
 -export([alone/3]).
 
 -export_type([error/0]).
@@ -20,11 +20,16 @@
                | {not_a_file, file:filename_all()}        % a device, a pipe, a file in /proc
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
                | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
+               | {no_sums, file:filename_all()}   % an older output without a list of its files
+               %% Output, first file, and the number of more such files
+               | {holds_edits, {file:filename_all(), whittle_pack_sums:edit(), non_neg_integer()}}
                | {cannot_write, {file:filename_all(), file:posix() | badarg | no_directory}}
                | {locked, file:filename_all()}.           % a directory
 
-%% How to recognize an older output: it contains the mark, and each file in it passes the test.
--type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean())}.
+%% How to recognize an older output: it contains the mark, and each name at its top level passes the
+%% test. The last path is that of its list of files ({@link whittle_pack_sums}).
+-type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean()),
+                  Sums :: binary()}.
 
 %% @doc Checks that {@link write/3} may write to a path.
 -spec check(file:filename_all()) -> ok | {error, error()}.
@@ -35,15 +40,15 @@ check(Out) ->
         _ -> check_parent(Out)
     end.
 
-%% @doc Checks that a program may replace the file at a path. An existing file must be a program,
-%% so that the build never replaces a document of the user. If the file cannot be read, its
-%% permissions decide at the write.
--spec check_program(file:filename_all()) -> ok | {error, error()}.
-check_program(Out) ->
+%% @doc Checks that an output of some kind may replace the file at a path. An existing file must
+%% begin with the bytes of that kind or be empty, so that no command replaces a document of the
+%% user. If the file cannot be read, its permissions decide at the write.
+-spec check_kind(file:filename_all(), Start :: binary()) -> ok | {error, error()}.
+check_kind(Out, Start) ->
     steps([fun(_) -> check(Out) end,
            fun(_) ->
-                   case whittle_file:first(Out, 4) of
-                       {ok, Other} when Other =/= <<127, "ELF">>, Other =/= <<>> ->
+                   case whittle_file:first(Out, byte_size(Start)) of
+                       {ok, Other} when Other =/= Start, Other =/= <<>> ->
                            {error, {not_ours, Out}};
                        _ -> ok
                    end
@@ -84,25 +89,38 @@ check_dir(Out, Older) ->
             check_parent(Out)
     end.
 
-check_ours(Out, {Mark, IsOurs}) ->
+check_ours(Out, {Mark, IsOurs, Sums}) ->
     IsOlder = filelib:is_regular(filename:join(Out, Mark)),
     case file:list_dir(Out) of
         {ok, []} -> ok;
         {ok, Names} when IsOlder ->
             case [Name || Name <- lists:sort(Names), not IsOurs(filename:join(Out, Name))] of
-                [] -> ok;
+                [] -> check_edits(Out, Sums);
                 [Other | _] -> {error, {holds_others, {Out, Other}}}
             end;
         _ -> {error, {not_ours, Out}}
     end.
 
+check_edits(Out, Sums) ->
+    case whittle_pack_sums:edits(Out, Sums) of
+        {ok, []} -> ok;
+        {ok, [First | More]} -> {error, {holds_edits, {Out, First, length(More)}}};
+        error -> {error, {no_sums, Out}}
+    end.
+
 %% @doc Writes a directory of files. It replaces an existing directory if that is empty, or if it
-%% is an older output with nothing else at its top level.
+%% is an older output, without other files and without changes.
 -spec write_dir(file:filename_all(), [{binary(), iodata(), 0..8#777}], older()) ->
           ok | {error, error()}.
 write_dir(Out, Files, Older) ->
     steps([fun(_) -> check_dir(Out, Older) end,
-           fun(_) -> in_place(Out, fun(Place) -> all_files(Place, Files) end) end]).
+           fun(_) ->
+                   in_place(Out, fun(Place) ->
+                       %% Somebody may change the older output while this writes the new one.
+                       steps([fun(_) -> all_files(Place, Files) end,
+                              fun(_) -> check_dir(Out, Older) end])
+                   end)
+           end]).
 
 %% Internal
 
@@ -134,7 +152,8 @@ in_place(Out, Write) ->
                fun(_) -> whittle_unfinished:moves(Place, Out) end,
                fun(_) -> replace(Out, Place) end]) of
         ok -> ok;
-        {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
+        {error, Reason} when is_atom(Reason) -> {error, {cannot_write, {Out, Reason}}};
+        {error, _} = Error -> Error
     after
         ok = Remove(),
         whittle_unfinished:done(Place)

@@ -7,8 +7,8 @@
          tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1, loaded_size/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          notices/1, info_beyond_latin1/1, licenses/1,
-         bill/1, directory/1, directory_stays/1, directory_of_others/1, checksum/1,
-         output_is_directory/1,
+         bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
+         directory_edited_meanwhile/1, files_of_a_kind/1, checksum/1, output_is_directory/1,
          output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
          foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
@@ -20,7 +20,8 @@ all() ->
     [several_at_once, locked_directory, odd_paths, odd_names, executable, mapped, tree, start_block,
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
      zstd_that_talks, block_size, notices, info_beyond_latin1, licenses, bill, directory,
-     directory_stays, directory_of_others, checksum, output_is_directory, output_is_device,
+     directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
+     files_of_a_kind, checksum, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -323,7 +324,7 @@ directory(Config) ->
     %% edit.
     {ok, List} = file:read_file(filename:join(Out, "tree/etc/files")),
     [Count | Lines] = binary:split(List, <<"\n">>, [global, trim]),
-    Tree = lists:sort([F || "tree/" ++ F <- Files, F =/= "etc/files"]),
+    Tree = lists:sort([F || "tree/" ++ F <- Files, F =/= "etc/files", F =/= "etc/sums"]),
     ?assertEqual(length(Tree), binary_to_integer(Count)),
     ?assertEqual([case lists:member(F, ["etc/sys.config", "etc/vm.args"])
                        orelse lists:prefix("releases/", F) of
@@ -331,10 +332,76 @@ directory(Config) ->
                       false -> integer_to_list(filelib:file_size(filename:join([Out, "tree", F])))
                                    ++ " " ++ F
                   end || F <- Tree], [binary_to_list(Line) || Line <- Lines]),
+    %% The other list names every other file, and sha256sum reads it too.
+    ?assertEqual(integer_to_list(length(Files) - 1) ++ "\n",
+                 os:cmd("cd '" ++ Out ++ "' && sha256sum -c tree/etc/sums | grep -c ': OK$'")),
     %% An older output is replaced.
-    ok = file:write_file(filename:join(Out, "tree/old"), ""),
+    Other = #{mode => 8#644, bytes => <<>>},
+    {ok, _} = try_write(Config, #{format => dir, files => #{<<"old">> => Other}}),
+    ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
     {ok, _} = try_write(Config, #{format => dir}),
     ?assertNot(filelib:is_file(filename:join(Out, "tree/old"))),
+    ?assertEqual(["sample"], files(Config)).
+
+%% A build never removes what others wrote below the directory, or changed there.
+directory_with_edits(Config) ->
+    Out = ?config(out, Config),
+    Write = fun() -> try_write(Config, #{format => dir}) end,
+    {ok, _} = Write(),
+    In = fun(Name) -> filename:join(Out, Name) end,
+    Check = fun() -> whittle_pack:check_output(Out, #{format => dir}) end,
+    Refused = fun(Edit, More) ->
+                      Error = {error, {holds_edits, {Out, Edit, More}}},
+                      ?assertEqual({Error, Error}, {Check(), Write()})
+              end,
+    ok = file:write_file(In("tree/etc/notes"), "mine"),
+    Refused({new, <<"tree/etc/notes">>}, 0),
+    ok = file:make_symlink("notes", In("tree/etc/link")),
+    Refused({new, <<"tree/etc/link">>}, 1),
+    {ok, Env} = file:read_file(In("tree/etc/vm.args")),
+    ok = file:write_file(In("tree/etc/vm.args"), [Env, "+S 1\n"]),
+    [ok = file:delete(In(Name)) || Name <- ["tree/etc/notes", "tree/etc/link"]],
+    Refused({changed, <<"tree/etc/vm.args">>}, 0),
+    ?assertEqual({ok, <<Env/binary, "+S 1\n">>}, file:read_file(In("tree/etc/vm.args"))),
+    %% A link to a file with the same bytes has come since.
+    ok = file:rename(In("tree/etc/vm.args"), In("args")),
+    ok = file:write_file(In("args"), Env),
+    ok = file:make_symlink("../../args", In("tree/etc/vm.args")),
+    ?assertEqual({error, {holds_others, {Out, "args"}}}, Check()),
+    ok = file:rename(In("args"), filename:join(?config(dir, Config), "args")),
+    Refused({changed, <<"tree/etc/vm.args">>}, 0),
+    ok = file:delete(In("tree/etc/vm.args")),
+    %% Nothing is lost with a file that is missing, or with an empty directory.
+    ok = file:make_dir(In("tree/etc/empty")),
+    ?assertEqual(ok, Check()),
+    %% Names are bytes.
+    Latin1 = filename:join(unicode:characters_to_binary(In("tree")), <<"a", 16#e9>>),
+    ok = file:write_file(Latin1, "mine"),
+    Refused({new, <<"tree/a\x{e9}"/utf8>>}, 0),
+    ok = file:delete(Latin1),
+    %% An older Whittle wrote no list.
+    ok = file:delete(In("tree/etc/sums")),
+    ?assertEqual({{error, {no_sums, Out}}, {error, {no_sums, Out}}}, {Check(), Write()}).
+
+%% The file comes while the new output is written.
+directory_edited_meanwhile(Config) ->
+    Out = ?config(out, Config),
+    {ok, _} = try_write(Config, #{format => dir}),
+    Notes = filename:join(Out, "tree/notes"),
+    %% The second look at the script is the one before the replacement.
+    IsOurs = fun(Path) ->
+                     case {filename:basename(Path), get(?FUNCTION_NAME)} of
+                         {"sample", undefined} -> undefined = put(?FUNCTION_NAME, looked);
+                         {"sample", looked} -> ok = file:write_file(Notes, "mine");
+                         _ -> ok
+                     end,
+                     true
+             end,
+    ?assertEqual({error, {holds_edits, {Out, {new, <<"tree/notes">>}, 0}}},
+                 whittle_pack_file:write_dir(Out, [{<<"vm">>, <<>>, 8#755}],
+                                             {<<"tree/etc/info.json">>, IsOurs,
+                                              <<"tree/etc/sums">>})),
+    ?assertEqual({ok, <<"mine">>}, file:read_file(Notes)),
     ?assertEqual(["sample"], files(Config)).
 
 %% An error during the write keeps the older output and leaves nothing beside it. This holds for a
@@ -342,11 +409,10 @@ directory(Config) ->
 directory_stays(Config) ->
     Out = ?config(out, Config),
     {ok, _} = try_write(Config, #{format => dir}),
-    ok = file:write_file(filename:join(Out, "tree/old"), ""),
     ?assertError(_, whittle_pack_file:write_dir(Out, [{17, <<>>, 8#644}],
                                                 {<<"tree/etc/info.json">>,
-                                                 fun(_) -> true end})),
-    ?assert(filelib:is_file(filename:join(Out, "tree/old"))),
+                                                 fun(_) -> true end, <<"tree/etc/sums">>})),
+    ?assert(filelib:is_file(filename:join(Out, "tree/etc/info.json"))),
     ?assertEqual(["sample"], files(Config)).
 
 %% An output and its plan are never written without the lock, or they could come from two builds.
@@ -452,6 +518,18 @@ directory_of_others(Config) ->
     ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
     ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
 
+%% A command replaces only files of its own kind.
+files_of_a_kind(Config) ->
+    File = ?config(out, Config),
+    Check = fun() -> whittle_pack:check_beside(File, <<"kind 1">>) end,
+    ?assertEqual(ok, Check()),
+    [begin
+         ok = file:write_file(File, Bytes),
+         ?assertEqual({Bytes, Expected}, {Bytes, Check()})
+     end || {Bytes, Expected} <- [{<<>>, ok}, {<<"kind 1">>, ok}, {<<"kind 1, more">>, ok},
+                                  {<<"kind">>, {error, {not_ours, File}}},
+                                  {<<"kind 2">>, {error, {not_ours, File}}}]].
+
 %% Zero bytes, one, and all lengths around the places where the size takes another byte.
 checksum(Config) ->
     File = filename:join(?config(dir, Config), "bytes"),
@@ -499,8 +577,11 @@ full_disk(Config) ->
 %% A write stops before each of its calls to the file system. The directory then holds the old
 %% contents or all new contents, and nothing else.
 stopped(Config) ->
-    Mark = {<<"mark">>, fun(_) -> true end},
-    File = fun(N) -> [{<<"mark">>, <<"m">>, 8#644}, {<<"a/", N/binary>>, N, 8#644}] end,
+    Mark = {<<"mark">>, fun(_) -> true end, <<"mark">>},
+    File = fun(N) ->
+                   [{<<"mark">>, whittle_pack_sums:text([{<<"a/", N/binary>>, N}]), 8#644},
+                    {<<"a/", N/binary>>, N, 8#644}]
+           end,
     Dir = fun(N, Out) -> whittle_pack_file:write_dir(Out, File(N), Mark) end,
     Exe = fun(N, Out) -> whittle_pack_file:write(Out, N, 8#755) end,
     [?assertEqual({old, new}, {hd(Ends), lists:last(Ends)})
@@ -625,7 +706,10 @@ damaged(Config) ->
 %% Every error is one line that ends with the next step.
 errors(_) ->
     All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
-           {not_ours, "out"}, {holds_others, {"out", "mine"}},
+           {not_ours, "out"}, {holds_others, {"out", "mine"}}, {no_sums, "out"},
+           {holds_edits, {"out", {new, <<"mine">>}, 0}},
+           {holds_edits, {"out", {changed, <<"mine">>}, 1}},
+           {holds_edits, {"out", {changed, <<"mine">>}, 2}},
            {cannot_write, {"out", enospc}}, {cannot_write, {"out", eacces}},
            {cannot_write, {"out", no_directory}},
            {locked, "dir"}, {unreadable, {"in", enoent}}, {env_line, <<"A">>}, {no_zstd, "zstd"},

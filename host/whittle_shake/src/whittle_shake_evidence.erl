@@ -10,7 +10,8 @@
 %% keeps the program apart from VMs that ran beside it, such as tests written in Erlang.
 -module(whittle_shake_evidence).
 
--export([packets/1, merge/1, join/1, calls/1, modules/1, size/1, to_binary/1, from_binary/1]).
+-export([packets/1, merge/1, join/1, calls/1, modules/1, size/1]).
+-export([start/0, to_binary/1, from_binary/1]).
 -export([of_system/2, other_program/3]).
 -export([format_error/1]).
 
@@ -111,6 +112,11 @@ calls(Evidence) -> listed(union(maps:values(Evidence))).
 union(Vms) -> lists:foldl(fun({_, Functions}, Others) -> both(Others, Functions) end, #{}, Vms).
 
 listed(All) -> [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:to_list(All))].
+
+%% @doc Returns the first bytes of each recording, also of one that another version of Whittle
+%% wrote.
+-spec start() -> binary().
+start() -> <<"whittle evidence ">>.
 
 %% @doc Writes the bytes of the file.
 -spec to_binary(evidence()) -> binary().

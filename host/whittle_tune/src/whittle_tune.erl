@@ -6,7 +6,7 @@
 
 -export([explain/2, explain_node/1, explain_serial/2]).
 -export([rows/1, tops/1, changes/1, json/1, unexplained/1]).
--export([tune/2, tables/1, found_json/1]).
+-export([tune/2, start/0, recording/1, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([account/0, options/0, search/0, event/0, tuned/0, reason/0]).
@@ -126,6 +126,14 @@ tune(Path, #{out := Out} = Options) ->
                   end])
        end]).
 
+%% @doc Returns the first bytes of each file of settings.
+-spec start() -> binary().
+start() -> whittle_tune_report:start().
+
+%% @doc Returns the path of the recording that a search writes with the option `record'.
+-spec recording(file:filename()) -> file:filename().
+recording(Out) -> Out ++ ".trace".
+
 %% The recording comes first: a program that cannot be recorded ends the search before it begins.
 recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:record(Subject, Run);
 recording(_, _, _) -> {ok, none}.
@@ -134,7 +142,7 @@ recording(_, _, _) -> {ok, none}.
 %% before the search, which takes minutes.
 written(none, _) -> {ok, none};
 written(Bytes, Out) ->
-    File = Out ++ ".trace",
+    File = recording(Out),
     case whittle_file:write(File, Bytes) of
         ok -> {ok, File};
         {error, eftype} -> {error, {file, File, eftype}};
