@@ -19,6 +19,9 @@ main([Device, Build, Proper, Result | Only]) ->
                          "../examples/docket"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
+    %% examples/docket/fetch-ra puts them there. Without them docket_ra_SUITE says that it is skipped.
+    [rebuild(Library, filename:join(Out, hd(string:split(filename:basename(Library), "-"))))
+     || Library <- filelib:wildcard(filename:join(Device, "../_build/ra/*-*"))],
     %% The nodes that the tests start must not take the name of this one.
     true = os:unsetenv("ERL_FLAGS"),
     true = os:putenv("ERL_LIBS", Out),
@@ -61,14 +64,16 @@ failed(Suite, Case, Reason) ->
     io:format("FAILED ~s:~s~n  ~P~n", [Suite, Case, Reason, 40]),
     failed.
 
-%% Compiles Debian's proper again from the abstract code in its beam files. Debian compiled these
-%% for its own OTP, and not every later release loads them.
+%% Compiles a library of Debian again from the abstract code in its beam files. Debian compiled
+%% these for its own OTP, and not every later release loads them.
 rebuild(From, To) ->
     Ebin = filename:join(To, "ebin"),
     ok = filelib:ensure_path(Ebin),
     ok = filelib:ensure_path(filename:join(To, "include")),
     [{ok, _} = file:copy(F, filename:join([To, "include", filename:basename(F)]))
      || F <- filelib:wildcard(filename:join(From, "include/*.hrl"))],
+    [{ok, _} = file:copy(F, filename:join(Ebin, filename:basename(F)))
+     || F <- filelib:wildcard(filename:join(From, "ebin/*.app"))],
     [begin
          {ok, {Module, [{abstract_code, {raw_abstract_v1, Forms}}]}} =
              beam_lib:chunks(File, [abstract_code]),

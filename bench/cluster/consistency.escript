@@ -38,7 +38,7 @@ usage() ->
     "  --mode MODE       of docket; default sync_transaction\n"
     "  --faults N        default 30\n"
     "  --kinds K,K...    of faults; default all: kill_one, kill_two, kill_all, halves, alone,\n"
-    "                    one_way, bridge, pause, disk_full\n"
+    "                    one_way, bridge, pause, disk_full; and clock (README.md)\n"
     "  --seed N          of the faults; default 1\n"
     "  --nodes N         two or more; default 4\n"
     "  --clients N       default 8\n"
@@ -65,7 +65,7 @@ options([Other | _], _) -> {error, ["cannot read ", Other]}.
 
 value("kinds", Value) ->
     Names = string:lexemes(Value, ","),
-    Known = [atom_to_list(Kind) || Kind <- faults:kinds()],
+    Known = [atom_to_list(Kind) || Kind <- faults:kinds() ++ faults:special()],
     case {Names, Names -- Known} of
         {[_ | _], []} -> {ok, kinds, [list_to_existing_atom(Name) || Name <- Names]};
         _ -> error
@@ -77,7 +77,8 @@ value(Name, Value)
   when Name =:= "faults"; Name =:= "seed"; Name =:= "nodes"; Name =:= "clients"; Name =:= "time";
        Name =:= "round" ->
     case string:to_integer(Value) of
-        {Number, ""} when Number > 1; Number =:= 1, Name =/= "nodes" -> {ok, list_to_existing_atom(Name), Number};
+        {Number, ""} when Number > 1; Number =:= 1, Name =/= "nodes" ->
+            {ok, list_to_existing_atom(Name), Number};
         _ -> error
     end;
 value(_, _) -> unknown.

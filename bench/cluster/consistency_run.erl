@@ -171,7 +171,10 @@ ready(#{nodes := Nodes} = Options, Until) ->
 looked(#{nodes := Nodes} = Options, Prefix, Keys, Looks) ->
     Shown = [{Node, clients:finals(Node, Prefix, Keys)} || Node <- lists:seq(1, Nodes)],
     Errors = [Error || {_, {error, Error}} <- Shown],
+    %% Also cases whose create was not acknowledged
+    All = lists:umerge([Keys | [lists:sort(maps:keys(Cases)) || {_, {ok, Cases}} <- Shown]]),
     case lists:usort([Cases || {_, {ok, Cases}} <- Shown]) of
+        _ when length(All) > length(Keys) -> looked(Options, Prefix, All, Looks);
         [_] when Errors =:= [] -> {ok, [{Node, Cases} || {Node, {ok, Cases}} <- Shown]};
         _ when Looks > 0 ->
             ok = pause(1000),
@@ -185,7 +188,11 @@ judged(_, _, _, {error, Why}, #run{report = Report} = Run) ->
 judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = Options,
                                                    settled = Settled} = Run) ->
     Now = erlang:monotonic_time(microsecond),
-    Groups = maps:remove(none, history:by_key(Operations)),
+    [{_, First} | _] = Shown,
+    %% A case whose create was not acknowledged: its first title shows which create it was.
+    Groups = maps:merge(maps:from_list([{Key, created(Key, Shown, Operations)}
+                                        || Key <- maps:keys(First)]),
+                        maps:remove(none, history:by_key(Operations))),
     Cases = [{Key, Group ++ [final(Key, Node, State, Now)
                              || {Node, #{Key := State}} <- Shown]}
              || {Key, Group} <- maps:to_list(Groups)],
@@ -206,9 +213,13 @@ judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = O
         _ -> ok = file:write_file(Name ++ ".verdicts",
                                   [io_lib:format("~tp.~n", [Each]) || Each <- Bad])
     end,
-    [{_, First} | _] = Shown,
     said(Options, Prefix, added(Bad, length(Cases),
                                 Run#run{settled = maps:merge(Settled, First)})).
+
+created(Key, Shown, Operations) ->
+    Titles = [Title || {_, #{Key := {1, Title}}} <- Shown],
+    [Create || #{input := {create, Title}, key := none} = Create <- Operations,
+               lists:member(Title, Titles)].
 
 final(Key, Node, State, Now) ->
     #{number => 0, client => final, node => Node, key => Key, input => final, call => Now,

@@ -1,12 +1,12 @@
 %% @doc Draws faults for a stage of docket: which nodes, how long, and the commands of the stage.
 -module(faults).
 
--export([kinds/0, draw/3]).
+-export([kinds/0, special/0, draw/3]).
 
 -export_type([kind/0, fault/0]).
 
 -type kind() :: kill_one | kill_two | kill_all | halves | alone | one_way | bridge | pause
-              | disk_full.
+              | disk_full | clock.
 
 %% The commands are arguments of examples/docket/stage.
 -type fault() :: #{kind := kind(),
@@ -24,6 +24,10 @@
 -spec kinds() -> [kind(), ...].
 kinds() ->
     [kill_one, kill_two, kill_all, halves, alone, one_way, bridge, pause, disk_full].
+
+%% @doc Lists the kinds that need another program (bench/cluster/with_clock).
+-spec special() -> [kind(), ...].
+special() -> [clock].
 
 %% @doc Draws a fault of one of some kinds. The same state gives the same fault.
 -spec draw([kind(), ...], Nodes :: pos_integer(), rand:state()) -> {fault(), rand:state()}.
@@ -62,6 +66,14 @@ commands(bridge, [_ | Others]) ->
     {Some, Rest} = lists:split(max(1, length(Others) div 2), Others),
     parted(Some, Rest);
 commands(pause, [One | _]) -> {[["pause", group([One])]], [["resume", group([One])]]};
+%% A VM whose clock jumps goes on with its own time, and corrects it by one percent at most. So the
+%% node also starts again. The order of the nodes decides about the jump, because it is random.
+commands(clock, [One, Other | _]) ->
+    Set = fun(Seconds) ->
+                  [["clock", group([One]), Seconds], ["kill", group([One])],
+                   ["start", group([One])]]
+          end,
+    {Set(case One < Other of true -> "3600"; false -> "-3600" end), Set("0")};
 commands(disk_full, [One | _]) -> {[["fill", group([One])]], [["free", group([One])]]}.
 
 killed(Nodes) -> {[["kill", group(Nodes)]], [["start", group([Node])] || Node <- Nodes]}.

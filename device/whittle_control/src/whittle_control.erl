@@ -25,11 +25,13 @@
 %% after the other. A supervisor gives each child 5 s by default, and may give it any time.
 -define(STOP_TIMEOUT_MS, 120_000).
 
-%% A call may take any time. So long does this node wait for it before it asks whether the running
-%% node still answers, and so long for that answer. The kernel keeps the connections of a process
-%% that is stopped (SIGSTOP), and OTP notices it only after a minute, or never with a large
-%% `net_ticktime'.
+%% A call may take any time. After this time without its result, this node asks the running node for
+%% a sign of life.
 -define(PATIENCE_MS, 5_000).
+
+%% This node waits so long for that sign. It does not wait until the connection ends: the kernel
+%% keeps the connections of a process that is stopped (SIGSTOP), and OTP ends them after a minute,
+%% or never with a large `net_ticktime'.
 -define(SILENCE_MS, 15_000).
 
 %% @doc Handles the request in the flags and halts. The launcher calls it with `-s'.
@@ -157,17 +159,17 @@ found_shell() ->
 
 %% IEx, if the node runs Elixir and IEx is in the pack.
 shell_of(Node) ->
-    ok = has_shell(node()),
+    ok = check_shell(node()),
     case runs_elixir(Node) andalso has(Node, 'Elixir.IEx') of
         true -> {Node, 'Elixir.IEx', start, []};
         false ->
-            ok = has_shell(Node),
+            ok = check_shell(Node),
             {Node, shell, start, []}
     end.
 
-%% `--missing crash' removes OTP's shell and the evaluation of expressions, unless the program needs
-%% them.
-has_shell(Node) ->
+%% Ends the request if a node has no shell. `--missing crash' removes OTP's shell and the evaluation
+%% of expressions, unless the program needs them.
+check_shell(Node) ->
     case has(Node, shell) of
         true -> ok;
         false -> throw({?FAILED, ["the file has no shell: ",
@@ -250,9 +252,9 @@ call(Node, Module, Function, Arguments, Raised) ->
         group_leader(User, self())
     end.
 
-%% Calls a function like erpc:call/4, and the call ends in the running node when this node ends, for
-%% example by a signal: a link ends it, and a process there if it traps exits. A node of an older
-%% build does not have that process's module, and erpc logs no such error.
+%% Calls a function as erpc:call/4 does. If this node ends, for example by a signal, the called
+%% process ends too, because it is linked to the caller. `whittle_control_end' ends it if it traps
+%% exits. A node of an older build lacks that module, and logs nothing about it.
 linked_call(Node, Module, Function, Arguments) ->
     Mark = make_ref(),
     Traps = process_flag(trap_exit, true),

@@ -10,7 +10,7 @@
 
 -export_type([key/0, error/0]).
 
--type key() :: nodes | retry | force | port | ip | secret | dir | mode | clients | running | waiting
+-type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running | waiting
              | patience | deadline | body_timeout | document | pictures.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
@@ -18,7 +18,8 @@
 
 %% Each setting with its type and its default.
 -define(SETTINGS,
-        [{nodes, nodes, []}, {retry, positive, 1000}, {force, boolean, false}, {port, port, 8080},
+        [{store, store, mnesia}, {nodes, nodes, []}, {retry, positive, 1000},
+         {force, boolean, false}, {port, port, 8080},
          {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
@@ -102,11 +103,13 @@ check(nodes, Value) when is_list(Value) ->
         false -> {error, "names of nodes, such as one@host,two@host: at most 64, each once"}
     end;
 check(nodes, _) -> {error, "names of nodes"};
-check(mode, Value) ->
-    Modes = [transaction, sync_transaction, async_dirty, sync_dirty],
-    case [Mode || Mode <- Modes, Value =:= Mode orelse Value =:= atom_to_list(Mode)] of
-        [Mode] -> {ok, Mode};
-        [] -> {error, lists:join(", ", [atom_to_list(Mode) || Mode <- Modes])}
+check(mode, Value) -> one_of(Value, [transaction, sync_transaction, async_dirty, sync_dirty]);
+check(store, Value) -> one_of(Value, [mnesia, ra]).
+
+one_of(Value, Names) ->
+    case [Name || Name <- Names, Value =:= Name orelse Value =:= atom_to_list(Name)] of
+        [Name] -> {ok, Name};
+        [] -> {error, lists:join(", ", [atom_to_list(Name) || Name <- Names])}
     end.
 
 node_name(Name) when is_atom(Name) -> node_name(atom_to_list(Name));

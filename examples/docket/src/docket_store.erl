@@ -22,38 +22,50 @@
 %% Starts the process of the store. It may get ready later.
 -callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
--callback run(write | read | scan, fun(() -> Result)) -> Result | {error, refusal()}.
+%% Runs an operation: a function over the rows of this node or, in a store whose nodes all do it, the
+%% operation itself.
+-callback run(write | read | scan, fun(() -> Result) | docket_cases:operation()) ->
+    Result | {error, refusal()}.
 -callback format_error(term()) -> unicode:chardata().
-%% The rows: only an operation that runs may call these.
+%% The rows of this node, in a store that takes functions: only an operation that runs may call these.
 -callback read(table(), Key :: term(), Lock :: read | write) -> [row()].
 -callback write(table(), row()) -> ok.
 -callback delete(table(), Key :: term()) -> ok.
 -callback before(table(), Key :: term()) -> term() | '$end_of_table'.
-
--define(STORE, docket_store_mnesia).
+-optional_callbacks([read/3, write/2, delete/2, before/2]).
 
 %% @doc Checks what the store needs from outside, such as its directory.
 -spec check() -> ok | {error, term()}.
-check() -> ?STORE:check().
+check() -> (store()):check().
 
 %% @doc Starts the store, and makes the source of ids.
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     ok = persistent_term:put(?MODULE, docket_id:source(docket_cluster:number())),
-    ?STORE:start_link().
+    (store()):start_link().
 
 %% @doc Runs an operation. A node that is not in the majority refuses changes in every mode.
 -spec run(docket_cases:operation()) -> {ok, term()} | {error, docket_cases:refusal() | refusal()}.
 run(Operation) ->
     Kind = docket_cases:kind(Operation),
     case Kind =/= write orelse docket_cluster:is_majority() of
-        true -> ?STORE:run(Kind, fun() -> docket_cases:work(?STORE, Operation) end);
+        true -> stored(store(), Kind, Operation);
         false -> {error, minority}
+    end.
+
+stored(docket_store_ra = Store, Kind, Operation) -> Store:run(Kind, Operation);
+stored(Store, Kind, Operation) ->
+    Store:run(Kind, fun() -> docket_cases:work(Store, Operation) end).
+
+store() ->
+    case docket_config:get(store) of
+        mnesia -> docket_store_mnesia;
+        ra -> docket_store_ra
     end.
 
 %% @doc Tells whether the tables are loaded, and most nodes have them.
 -spec ready() -> boolean().
-ready() -> ?STORE:ready().
+ready() -> (store()):ready().
 
 %% @doc Makes the id of a new case. Now is the time in milliseconds since 1970.
 -spec new_id(Now :: integer()) -> docket_id:id().
@@ -61,4 +73,4 @@ new_id(Now) -> docket_id:new(persistent_term:get(?MODULE), Now).
 
 %% @doc Formats the reason why the store did not start.
 -spec format_error(term()) -> unicode:chardata().
-format_error(Reason) -> ?STORE:format_error(Reason).
+format_error(Reason) -> (store()):format_error(Reason).

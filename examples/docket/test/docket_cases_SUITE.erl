@@ -1,14 +1,22 @@
-%% Tests the operations on cases against a model, over rows in a table of this suite.
+%% Tests the operations on cases against a model, over rows in a table of this suite, and in the
+%% machine of the store `ra'.
 -module(docket_cases_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 -include_lib("proper/include/proper.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([model/1, lists/1, long_search/1, search/1, documents/1]).
+-export([model/1, lists/1, long_search/1, search/1, documents/1, ra_machine/1,
+         snapshots/1]).
 %% The rows of a store
 -export([read/3, write/2, delete/2, before/2]).
 
-all() -> [model, lists, long_search, search, documents].
+all() ->
+    case erlang:function_exported(gb_trees, smaller, 2) of
+        true -> [ra_machine, snapshots];
+        false ->
+            io:format("docket_cases_SUITE: no cases for ra, OTP before 27 has no gb_trees:smaller~n"),
+            []
+    end ++ [model, lists, long_search, search, documents].
 
 init_per_testcase(_, Config) -> Config.
 end_per_testcase(_, _) -> ok.
@@ -99,8 +107,7 @@ agrees({Owner, Id} = Key, Case) ->
                                            || #{version := V} <- [docket_event:view(E)
                                                                   || E <- Events]]
         andalso lists:sort(Files)
-            =:= lists:sort(ets:select(docket_file, [{{'_', {Owner, Id, '$1'}, '_'},
-                                                                           [], ['$1']}])).
+            =:= lists:sort([Number || {O, I, Number} <- files(), O =:= Owner, I =:= Id]).
 
 %% The pages of a list hold each of the owner's cases once, latest first.
 lists(_) ->
@@ -163,11 +170,63 @@ documents(_) ->
     {ok, {{2, <<"a">>, <<"text/plain">>, 1}, <<"x">>}} = work({document, Key, 2}),
     ?assertEqual({error, not_found}, work({document, {<<"bob">>, 1}, 2})).
 
-work(Operation) -> docket_cases:work(?MODULE, Operation).
+%% Each machine does the same, and goes on from a snapshot.
+ra_machine(_) ->
+    _ = put(machine, none),
+    [?MODULE:Case([]) || Case <- [model, lists, long_search, search, documents]].
+
+%% The log ends after some operations, or some bytes.
+snapshots(_) ->
+    Create = fun(Id) -> {create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1} end,
+    {Machine, Ended} = lists:foldl(fun machine_step/2, {docket_ra_machine:init(#{}), []},
+                                   [{Id, Create(Id)} || Id <- lists:seq(1, 9000)]),
+    ?assertEqual([8192, 4096], Ended),
+    Attach = {attach, {<<"ann">>, 1}, {<<"a">>, <<"text/plain">>}, binary:copy(<<"x">>, 1_000_000),
+              1},
+    {_, Again} = lists:foldl(fun machine_step/2, {Machine, []},
+                             [{Index, Attach} || Index <- lists:seq(9001, 9100)]),
+    ?assertEqual([9064], Again).
+
+machine_step({Index, Operation}, {Machine, Ended}) ->
+    case docket_ra_machine:apply(#{index => Index}, Operation, Machine) of
+        {Next, {ok, _}} -> {Next, Ended};
+        {Next, {ok, _}, [{release_cursor, Index, Next}]} -> {Next, [Index | Ended]}
+    end.
+
+work(Operation) ->
+    case get(machine) of
+        undefined -> docket_cases:work(?MODULE, Operation);
+        Machine ->
+            Done = docket_ra_machine:apply(#{index => 1}, Operation, Machine),
+            _ = put(machine, element(1, Done)),
+            %% Not for long tests, whose states are large
+            Copy = case docket_ra_machine:count(Machine) < 50 of
+                       true -> binary_to_term(term_to_binary(Machine));
+                       false -> Machine
+                   end,
+            ?assertEqual(Done, docket_ra_machine:apply(#{index => 1}, Operation, Copy)),
+            element(2, Done)
+    end.
+
+files() ->
+    case get(machine) of
+        undefined -> ets:select(docket_file, [{{'_', '$1', '_'}, [], ['$1']}]);
+        Machine ->
+            #{docket_file := {set, Files}} = element(2, Machine),
+            maps:keys(Files)
+    end.
 
 %% The rows
 
 new_rows() ->
+    case get(machine) of
+        undefined -> new_tables();
+        _ ->
+            _ = put(machine, docket_ra_machine:init(#{})),
+            ok
+    end.
+
+new_tables() ->
     [begin
          _ = ets:whereis(Name) =:= undefined orelse ets:delete(Name),
          Name = ets:new(Name, [Type, named_table, public, {keypos, 2}])

@@ -1,7 +1,7 @@
 %% @doc Serves one client: a socket that sends lines and gets lines.
 %%
 %% The relay disconnects a client that does not read for five seconds, or for which 10,000 lines
-%% wait, so that its mailbox cannot grow for ever.
+%% wait, so that its mailbox cannot grow forever.
 -module(relay_client).
 -behaviour(gen_server).
 

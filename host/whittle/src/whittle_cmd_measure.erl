@@ -96,7 +96,7 @@ study(Name, Values) ->
        fun(Study) -> number(seconds, duration, Values, Study) end,
        fun(Study) ->
                Dir = maps:get(out, Values, filename:basename(Name, ".study") ++ ".measured"),
-               Command = whittle_command_line:written(command(), [only, blocks, seconds], Values),
+               Command = whittle_command_line:to_shell(command(), [only, blocks, seconds], Values),
                failed(whittle_measure:run(Study, #{dir => Dir, tell => fun tell/1,
                                                    command => Command,
                                                    resume => is_map_key(resume, Values)}))

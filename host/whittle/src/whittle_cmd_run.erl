@@ -9,9 +9,6 @@
 
 -export([command/0, run/1]).
 
-%% With less memory, no image has booted (docs/boards.md).
--define(LEAST_MB, 14).
-
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
@@ -53,19 +50,20 @@ boot(Image, Words, Before) ->
        fun(Values) -> options([memory, serial, forward, monitor, no_reboot], Values, #{}) end,
        fun(Options) ->
                case whittle_board:emulator(Image, Options) of
-                   {ok, Command} ->
-                       ok = little(Options),
+                   {ok, {Command, Board}} ->
+                       ok = note_low_memory(Options, Board),
                        start(Command);
                    {error, Reason} -> whittle_failure:board(Reason)
                end
        end]).
 
 %% Linux prints nothing if its memory ends before it has a console.
-little(#{memory := Megabytes}) when Megabytes < ?LEAST_MB ->
-    whittle_progress:note(io_lib:format("~b MB of memory are too few for an image, which may then "
-                                        "print nothing: give ~b to 16 MB at least "
-                                        "(docs/boards.md)", [Megabytes, ?LEAST_MB]));
-little(_) -> ok.
+note_low_memory(#{memory := Megabytes}, #{name := Name, least_memory := Least})
+  when Megabytes < Least ->
+    whittle_progress:note(io_lib:format("~b MB of memory are too few for the board ~ts, which may "
+                                        "then print nothing: give ~b MB at least "
+                                        "(docs/boards.md)", [Megabytes, Name, Least]));
+note_low_memory(_, _) -> ok.
 
 given(Values) -> maps:remove(arguments, Values).
 

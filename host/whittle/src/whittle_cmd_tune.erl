@@ -100,7 +100,8 @@ run(#{arguments := [Path]} = Values) ->
        fun(Options) -> tried(Values, Options) end,
        fun(Options) -> checked(Out, maps:merge(maps:with([record], Values), Options)) end,
        fun(Options) ->
-               Command = whittle_command_line:written(command(), for_search() ++ for_run(), Values),
+               Command = whittle_command_line:to_shell(command(), for_search() ++ for_run(),
+                                                       Values),
                tuned(whittle_tune:tune(Path, Options#{out => Out, command => Command}), Options)
        end]);
 run(_) ->

@@ -6,7 +6,7 @@
 %% split at its commas. The library `getopt' splits the arguments.
 -module(whittle_command_line).
 
--export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1, written/3]).
+-export([parse/1, parse_after/2, wants_json/1, table/0, json/0, choices/1, to_shell/3]).
 
 -export_type([values/0, command/0, form/0, option/0]).
 
@@ -60,8 +60,8 @@ json() ->
     #{name => json, long => "json", help => "print the result as JSON"}.
 
 %% @doc Writes a command as a line for a shell, with its values of some options.
--spec written(command(), [atom()], values()) -> unicode:chardata().
-written(#{name := Name, options := Options}, Kept, #{arguments := Arguments} = Values) ->
+-spec to_shell(command(), [atom()], values()) -> unicode:chardata().
+to_shell(#{name := Name, options := Options}, Kept, #{arguments := Arguments} = Values) ->
     Words = [Word || #{name := Option, long := Long} <- Options, lists:member(Option, Kept),
                      Value <- given(maps:get(Option, Values, none)),
                      Word <- ["--" ++ Long | [Value || Value =/= true]]],

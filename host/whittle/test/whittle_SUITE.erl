@@ -17,6 +17,7 @@
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
+         run_low_memory/1,
          run_options/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
@@ -39,7 +40,7 @@ all() ->
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
-     run_keeps_arguments, run_options,
+     run_keeps_arguments, run_low_memory, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
      names_from_outside, modules_beside, entered, strange_words,
@@ -1169,6 +1170,26 @@ no_emulator(Config) ->
                          " board\n"},
                  whittle(Config, ["run", "hello"], "STAND_IN=no_emulator")).
 
+%% Each board has a limit of its own.
+run_low_memory(Config) ->
+    Dir = ?config(dir, Config),
+    [begin
+         Emulator = made:file(filename:join(Dir, Program), "#!/bin/sh\necho boots\n"),
+         ok = file:change_mode(Emulator, 8#755),
+         Label = #{board => Board, target => <<"t">>, name => <<"n">>, version => <<"1">>,
+                   parts => [#{name => <<"all">>, stored => 5, raw => 5}]},
+         made:file(filename:join(Dir, "n.img"), whittle_board_label:add(<<"image">>, Label)),
+         ?assertEqual({Words, {0, "boots\n", Note}},
+                      {Words, whittle(Config, ["run", "n.img" | Words],
+                                      ["PATH='", Dir, "':\"$PATH\""])})
+     end || {Board, Program, Words, Note} <-
+                [{<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "21M"],
+                  "whittle: note: 21 MB of memory are too few for the board qemu-aarch64, which "
+                  "may then print nothing: give 22 MB at least (docs/boards.md)\n"},
+                 {<<"qemu-aarch64">>, "qemu-system-aarch64", ["--memory", "22M"], ""},
+                 {<<"qemu-arm">>, "qemu-system-arm", ["--memory", "14M"], ""},
+                 {<<"qemu-arm">>, "qemu-system-arm", [], ""}]].
+
 %% The program receives stdin, the exit code, and every argument after its name.
 run_keeps_arguments(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
@@ -1599,7 +1620,7 @@ written(_) ->
     Written = fun(Words) ->
                       {run, Module, Values} = whittle_command_line:parse(Words),
                       unicode:characters_to_list(
-                        whittle_command_line:written(Module:command(),
+                        whittle_command_line:to_shell(Module:command(),
                                                      [only, blocks, workload, 'try'], Values))
               end,
     ?assertEqual("whittle measure 'a b.study' --only x=1 --only y=2 --blocks 3",

@@ -152,9 +152,9 @@ label(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-%% @doc Returns the words of the command that boots an image.
+%% @doc Returns the words of the command that boots an image, and its board.
 -spec emulator(file:filename(), whittle_board_emulator:options()) ->
-          {ok, [string()]} | {error, error()}.
+          {ok, {[string()], whittle_board_data:board()}} | {error, error()}.
 emulator(File, Options) ->
     steps([fun(_) -> label(File) end,
            %% A path in the label would choose a program of this machine: the emulator.
@@ -167,7 +167,7 @@ emulator(File, Options) ->
            fun(#{name := Name, emulator := [Program | _]} = Board) ->
                    case os:find_executable(Program) of
                        false -> {error, {no_emulator, #{board => Name, program => Program}}};
-                       _ -> {ok, whittle_board_emulator:command(Board, File, Options)}
+                       _ -> {ok, {whittle_board_emulator:command(Board, File, Options), Board}}
                    end
            end]).
 
@@ -293,7 +293,7 @@ policy(Name, Value) when Name =:= "WHITTLE_END"; Name =:= "WHITTLE_CRASH" ->
         false -> "must be poweroff, reboot, restart or halt"
     end;
 policy("WHITTLE_NETWORK", Value) ->
-    case whittle_board_network:is(Value) of
+    case whittle_board_network:is_valid(Value) of
         true -> ok;
         false -> "must be dhcp or ADDRESS/BITS[,GATEWAY[,NAME SERVER]] with IPv4 addresses"
     end;

@@ -17,6 +17,7 @@
           cross := string(),            % the beginning of the names of gcc and binutils
           image := whittle_board_form:form(), % of the bootable file
           memory := pos_integer(),      % megabytes of the emulated board
+          least_memory := pos_integer(), % the fewest megabytes in which an image has booted
           console := string(),          % a name in /dev
           cmdline := string(),          % words for the kernel
           devices := [string()],        % further devices, for a person
@@ -122,8 +123,8 @@ values() ->
      {cross, "a word", fun is_word/1},
      {image, ["one of ", lists:join(", ", [atom_to_list(F) || F <- whittle_board_form:names()])],
       fun(Value) -> lists:member(Value, whittle_board_form:names()) end},
-     {memory, "a number of megabytes from 4 to 3072",
-      fun(Value) -> is_integer(Value) andalso Value >= 4 andalso Value =< 3072 end},
+     {memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
+     {least_memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
      {console, "a word", fun is_word/1},
      {cmdline, "a string without quotation marks and backslashes", fun is_cmdline/1},
      {devices, "a list of strings", fun is_texts/1},
@@ -135,6 +136,8 @@ values() ->
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
 is_texts(Value) -> whittle_term:all(fun is_text/1, Value).
+
+is_memory(Value) -> is_integer(Value) andalso Value >= 4 andalso Value =< 3072.
 
 %% Words of this kind become parts of shell commands.
 is_word(Value) ->

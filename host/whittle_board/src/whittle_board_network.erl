@@ -1,12 +1,12 @@
 %% @hidden Checks the values of the variable WHITTLE_NETWORK, which native/init/network.h reads.
 -module(whittle_board_network).
 
--export([is/1]).
+-export([is_valid/1]).
 
 %% @doc Tells whether a text is `dhcp' or `ADDRESS/BITS[,GATEWAY[,NAME SERVER]]'.
--spec is(string()) -> boolean().
-is("dhcp") -> true;
-is(Text) ->
+-spec is_valid(string()) -> boolean().
+is_valid("dhcp") -> true;
+is_valid(Text) ->
     [Own | Others] = string:split(Text, ",", all),
     length(Others) =< 2 andalso lists:all(fun is_address/1, Others)
         andalso case string:split(Own, "/") of

@@ -47,6 +47,8 @@ mistakes_in_a_board(Config) ->
              {replaced(target, "armv9", Good), "the value of target must be one of "},
              {replaced(image, elf, Good), "the value of image must be one of zimage, image_gz"},
              {replaced(memory, 2, Good), "the value of memory must be a number of megabytes"},
+             {replaced(least_memory, "14", Good),
+              "the value of least_memory must be a number of megabytes"},
              {replaced(cross, "arm; rm -", Good), "the value of cross must be a word"},
              {replaced(cmdline, "a\"b", Good), "the value of cmdline must be a string without"},
              {replaced(devices, ["a" | "b"], Good),

@@ -86,7 +86,8 @@ compiled_before(File) ->
                 {error, Why} -> {error, no_module(File, {damaged, {file, Why}})}
             end;
         {ok, _} = Ok -> Ok;
-        {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
+        {error, Reason} ->
+            {error, [File, $\s, whittle_file:format_error(Reason), ": name another file"]}
     end.
 
 no_module(File, Error) -> [File, $\s, whittle_beam:format_error(Error)].
@@ -106,13 +107,14 @@ compiled(File) ->
                 {error, _, [{In, [Warning | _]} | _]} -> {error, problem(In, Warning)};
                 _ -> {error, [File, " was not compiled: unset ERL_COMPILER_OPTIONS"]}
             end;
-        {error, {too_many_atoms, Limit}} ->
-            {error, [File, $\s, whittle_bounded:too_many_atoms(Limit)]};
-        {error, {Included, Reason}} ->
-            {error, [Included, ", which ", File, " includes, ",
-                     whittle_file:format_error(Reason)]};
-        {error, Reason} -> {error, [File, $\s, whittle_file:format_error(Reason)]}
+        {error, {too_many_atoms, _} = Reason} -> {error, refusal(File, File, Reason)};
+        {error, {Refused, Reason}} -> {error, refusal(Refused, File, Reason)};
+        {error, Reason} -> {error, refusal(File, File, Reason)}
     end.
+
+refusal(File, File, Reason) -> [File, $\s, whittle_includes:format_error(Reason)];
+refusal(Included, File, Reason) ->
+    [Included, ", which ", File, " includes, ", whittle_includes:format_error(Reason)].
 
 problem(File, {none, Module, Reason}) -> [File, ": ", Module:format_error(Reason)];
 problem(File, {{Line, Column}, Module, Reason}) ->

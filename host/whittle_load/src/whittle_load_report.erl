@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_report).
 
--export([read/1, write/2, facts/3, format_error/1]).
+-export([read/1, write/2, facts/3]).
 
 -export_type([report/0, error/0]).
 
@@ -106,7 +106,3 @@ write(Dir, #{seconds := Seconds} = Report) ->
         {error, _} = Error -> Error;
         _ -> {ok, filename:join(Dir, "page.html"), Notes}
     end.
-
-%% @doc Formats an error as one line for a person.
--spec format_error(error()) -> unicode:chardata().
-format_error(Error) -> whittle_load_samples:format_error(Error).

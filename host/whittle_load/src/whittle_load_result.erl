@@ -5,7 +5,7 @@
 %% @hidden
 -module(whittle_load_result).
 
--export([new/0, add/3, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
+-export([new/0, second/2, without_delivery/1, event/2, held/1, errors/1, latency/2]).
 -export([overall/1, quantile/2, unanswered/1, has_answers/1,
          longest_answer/1, late/1, arrivals/1, steps/1, accuracy/1, agents/1, slow/1]).
 -export([judge/2]).
@@ -51,11 +51,6 @@
 %% @doc Makes the result of a run without samples.
 -spec new() -> result().
 new() -> #result{}.
-
-%% @doc Adds the sample of an agent.
--spec add(pos_integer(), whittle_load_agent:sample(), result()) -> result().
-add(Agent, Sample, Result) ->
-    second(whittle_load_second:add(Agent, Sample, whittle_load_second:new()), Result).
 
 %% @doc Adds the samples of a second.
 -spec second(whittle_load_second:second(), result()) -> result().

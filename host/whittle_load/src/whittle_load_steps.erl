@@ -188,7 +188,7 @@ name(Node) ->
             end
     end.
 
-%% A loop without such a step would keep the agent busy for ever.
+%% A loop without such a step would keep the agent busy forever.
 blocks({wait, {constant, 0}}, _) -> false;
 blocks({Kind, _}, _) -> lists:member(Kind, [wait, connect]);
 blocks({step, _, Step, _}, Protocol) -> whittle_load_protocol:waits(Protocol, Step);

@@ -5,11 +5,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([client/1, optional/1, data/1, compiled/1, wrong_client/1, wrong_data/1, wrong_file/1,
-         swollen/1, endless_includes/1, two_modules/1, options/1]).
+         swollen/1, endless_includes/1, large_sources/1, two_modules/1, options/1]).
 
 all() ->
     [client, optional, data, compiled, wrong_client, wrong_data, wrong_file, swollen,
-     endless_includes, two_modules, options].
+     endless_includes, large_sources, two_modules, options].
 
 -define(CALLBACKS, "-export([init/2, step/3, data/2, closed/1, match/2]).\n"
                    "init(_, _) -> none.\nstep(_, _, State) -> {sent, [], State}.\n"
@@ -170,9 +170,25 @@ endless_includes(Config) ->
     [begin
          ok = written("own.erl", ["-module(own).\n", Line, ?CALLBACKS], Config),
          ?assertEqual({Line, "1:41: " ++ Pipe ++ ", which " ++ filename:join(Dir, "own.erl")
-                       ++ " includes, is a pipe, a socket, a device or a file of the kernel"},
+                       ++ " includes, is a pipe, a socket, a device or a file of the kernel: put a "
+                       "regular file there"},
                       {Line, message("[connect]", "{client, \"own.erl\"}.", Config)})
      end || Line <- ["-include(\"pipe.hrl\").\n", "-include(\"between.hrl\").\n"]].
+
+%% Whittle cannot tell which file such a source names.
+large_sources(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "own.erl"),
+    Blanks = lists:duplicate(10_000, $\n),
+    [begin
+         ok = written("own.erl", Source, Config),
+         ?assertEqual("1:41: " ++ File ++ Text,
+                      message("[connect]", "{client, \"own.erl\"}.", Config))
+     end || {Source, Text} <-
+                [{["-module(own).\n-include(", Blanks, "\"a.hrl\").\n"],
+                  " has an attribute of more than 8,192 bytes that may name a file, in line 2: "
+                  "remove comments and white space from it"},
+                 {["-module(own).\n", lists:duplicate(10_000_000, $\s)],
+                  " has more than 10,000,000 bytes: divide it"}]].
 
 two_modules(Config) ->
     Source = ["-module(own).\n-steps([{go, []}]).\n", ?CALLBACKS],

@@ -8,11 +8,6 @@
 -export([whole/1, defaults/1, programs/1, http/1, take/1, websocket/1, mqtt/1, thresholds/1,
          wrong/1, noise/1, files/1]).
 
-with_headers(Header) ->
-    all(["{target, \"http://a\"}. {headers, [", Header, "]}."], "{burst, 1}", "[{get, \"/\"}]").
-
-with_take(Steps) -> all("{target, \"http://a\"}.", "{burst, 1}", "[" ++ Steps ++ "]").
-
 all() -> [whole, defaults, programs, http, take, websocket, mqtt, thresholds, wrong, noise, files].
 
 -define(SECOND, 1_000_000_000).
@@ -376,6 +371,11 @@ thresholds(Target, Threshold, Steps) ->
 
 all(First, Phase, Steps) ->
     [First, "\n{phases, [", Phase, "]}.\n{users, [{a, 1, ", Steps, "}]}.\n"].
+
+with_headers(Header) ->
+    all(["{target, \"http://a\"}. {headers, [", Header, "]}."], "{burst, 1}", "[{get, \"/\"}]").
+
+with_take(Steps) -> all("{target, \"http://a\"}.", "{burst, 1}", "[" ++ Steps ++ "]").
 
 program(Steps) ->
     {ok, #{classes := [#{program := Program}]}} = whittle_load_scenario:parse(with(Steps)),

@@ -51,12 +51,12 @@ sources(_) ->
 sources_of_hosts(_) ->
     ?assertMatch({ok, _}, resolve({127, 0, 0, 1}, [?NOBODY], #{hosts => ["a"]})).
 
-resolve(Host, Sources, Options) ->
-    whittle_load_target:resolve(#{target => #{host => Host}, sources => Sources},
-                                maps:merge(#{allow_remote => tuple_size_of(Host) =:= 8}, Options)).
+%% Internal
 
 %% A machine may have no ::1.
-tuple_size_of(Host) when is_tuple(Host) -> tuple_size(Host);
-tuple_size_of(_) -> 0.
+resolve(Host, Sources, Options) ->
+    Remote = is_tuple(Host) andalso tuple_size(Host) =:= 8,
+    whittle_load_target:resolve(#{target => #{host => Host}, sources => Sources},
+                                maps:merge(#{allow_remote => Remote}, Options)).
 
 said(Reason) -> lists:flatten(io_lib:format("~ts", [whittle_load:format_error(Reason)])).

@@ -281,9 +281,13 @@ vm(#{request := Request}, Natives) ->
     (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
 
 check_request(#{request := Request} = Build) ->
-    #{natives := Files, shake := Shake} = Request,
     steps([fun(_) -> whittle_make_request:values(Request) end,
-           fun(_) -> check_shake(Shake) end,
+           fun(_) -> check_system(Build) end]).
+
+%% Checks what the system of an output depends on.
+check_system(#{request := Request} = Build) ->
+    #{natives := Files, shake := Shake} = Request,
+    steps([fun(_) -> check_shake(Shake) end,
            fun(_) -> check_input(Request) end,
            fun(_) -> settings(Build) end,
            fun(Settings) -> {ok, with_settings(Settings, Build)} end,
@@ -314,7 +318,7 @@ check_output_request(#{request := Request} = Build) ->
     steps([fun(_) -> whittle_make_request:values(Request) end,
            fun(_) -> check_vm(Build) end,
            fun(_) -> in(pack, whittle_pack:check_certificates(pack_options(Build))) end,
-           fun(_) -> check_request(Build) end,
+           fun(_) -> check_system(Build) end,
            fun check_given_output/1]).
 
 check_given_output(#{request := #{out := Out}} = Build) -> check_output(Out, Build);

@@ -3,6 +3,7 @@
 %% The checks read no file. This module is pure.
 -module(whittle_make_request).
 
+-import(whittle_term, [all/2]).
 -import(whittle_work, [steps/1]).
 
 -export([check/2, values/1, format_error/1]).
@@ -99,10 +100,6 @@ is_mfa(_) -> false.
 is_name({M}) -> is_atom(M);
 is_name({M, F}) -> is_atom(M) andalso is_atom(F);
 is_name(Mfa) -> is_mfa(Mfa).
-
-%% Like lists:all/2, but any term can be the list.
-all(Is, [One | More]) -> Is(One) andalso all(Is, More);
-all(_, Other) -> Other =:= [].
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(error()) -> unicode:chardata().

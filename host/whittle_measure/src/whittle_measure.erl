@@ -175,7 +175,7 @@ json(#{results := Results, noise := Noise, facts := Facts,
 -spec format_error(reason()) -> unicode:chardata().
 format_error({make, Reason}) -> whittle_make:format_error(Reason);
 format_error({build, Cell, Reason}) ->
-    [whittle_measure_study:place(Cell), ": ", whittle_make:format_error(Reason)];
+    [whittle_measure_study:build_name(Cell), ": ", whittle_make:format_error(Reason)];
 format_error({no_program, Name}) ->
     ["the program ", Name, " is not on the PATH: correct the study"];
 format_error({no_tool, Response, Program, Remedy}) ->

@@ -49,7 +49,7 @@ compare({One, #{study := #{responses := Responses}} = First} = Old, {Other, Seco
                                || #{samples := Samples} <- [First, Second]],
             case [#{response => Name, unit => whittle_measure_response:unit(Response),
                     runs => {One, Other},
-                    notes => notes(Noisy, First, Second) ++ few(Rows),
+                    notes => limits(Noisy, First, Second) ++ few(Rows),
                     rows => [marked(Noisy, Response, Row) || Row <- Rows]}
                   || #{name := Name} = Response <- Responses,
                      [_ | _] = Rows <- [rows(Response, Before, After)]] of
@@ -57,6 +57,55 @@ compare({One, #{study := #{responses := Responses}} = First} = Old, {Other, Seco
                 Comparisons -> {ok, Comparisons}
             end
     end.
+
+%% @doc Returns the lines below the tables: what limits the verdicts.
+-spec notes([comparison()]) -> [unicode:chardata()].
+notes(Comparisons) ->
+    lists:uniq([unicode:characters_to_binary(Note) || #{notes := Own} <- Comparisons, Note <- Own]).
+
+%% @doc Writes each comparison as a table for a terminal.
+-spec tables([comparison()]) -> [[[unicode:chardata()]]].
+tables(Comparisons) ->
+    [[[atom_to_list(Name), One, Other, "ratio", "verdict"]
+      | [[whittle_measure_table:levels(Cell), whittle_measure_table:value(Before, Unit),
+          whittle_measure_table:value(After, Unit),
+          case Ratio of none -> "-"; _ -> whittle_measure_table:comparison(Ratio) end,
+          verdict(Row)]
+         || #{cell := Cell, first := Before, second := After, ratio := Ratio} = Row <- Rows]]
+     || #{response := Name, unit := Unit, runs := {One, Other}, rows := Rows} <- Comparisons].
+
+%% @doc Writes the comparisons as data.
+-spec json([comparison()]) -> whittle_json:json().
+json(Comparisons) ->
+    [#{response => Name, unit => text(whittle_measure_table:unit(Unit)), first => text(One),
+       second => text(Other),
+       rows => [#{levels => Cell, first => Before, second => After,
+                  ratio => case Ratio of
+                               none -> null;
+                               #{median := Median, n := N, interval := {Low, High}} ->
+                                   #{median => Median, n => N, interval => [Low, High]}
+                           end,
+                  verdict => Verdict, detectable => maps:get(detectable, Row, null),
+                  noisy => maps:get(noisy, Row, false)}
+                || #{cell := Cell, first := Before, second := After, ratio := Ratio,
+                     verdict := Verdict} = Row <- Rows],
+       notes => [text(Note) || Note <- Notes]}
+     || #{response := Name, unit := Unit, runs := {One, Other}, notes := Notes,
+          rows := Rows} <- Comparisons].
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({different_studies, One, Other}) ->
+    [One, " and ", Other, " have no cell and response in common: compare two runs of one study, or "
+     "name a factor whose level differs with --differs"];
+format_error({not_a_factor, Name, Dir, Known}) ->
+    ["--differs: the study in ", Dir, " has no factor ", Name, "; its factors are ",
+     lists:join(", ", [atom_to_list(Each) || Each <- Known])];
+format_error({several_levels, Name, Dir}) ->
+    ["--differs: the run in ", Dir, " has several levels of ", Name, ": measure one level alone "
+     "with --only"].
+
+%% Internal
 
 wrong(Text, {Dir, #{study := #{factors := Factors}, samples := Samples}}) ->
     case lists:member(Text, [atom_to_list(Name) || #{name := Name} <- Factors]) of
@@ -80,7 +129,7 @@ without(Texts, Samples) ->
          #{<<"cell">> := Cell} -> Sample#{<<"cell">> := maps:without(Keys, Cell)}
      end || Sample <- Samples].
 
-notes(Noisy, #{facts := #{<<"machine">> := One}}, #{facts := #{<<"machine">> := Other}}) ->
+limits(Noisy, #{facts := #{<<"machine">> := One}}, #{facts := #{<<"machine">> := Other}}) ->
     ["the runs are of different machines, so their times and memory may differ for that reason"
      || not whittle_measure_machine:is_same(One, Other)]
         ++ [["the machine was noisy in ", lists:join(" and in ", Noisy), ": measure again when it "
@@ -88,10 +137,10 @@ notes(Noisy, #{facts := #{<<"machine">> := One}}, #{facts := #{<<"machine">> := 
 
 %% The interval of a ratio has the confidence of the run with fewer values.
 few(Rows) ->
-    [io_lib:format("an interval of ~b runs has a confidence of ~ts at least; 95 % needs six runs "
-                   "on each side", [Count, whittle_measure_table:confidence(Count)])
-     || Count <- lists:usort([N || #{ratio := #{n := N, interval := {Low, High}}} <- Rows,
-                                   Low =/= High, N < 6])].
+    whittle_measure_table:of_few("an interval of ~b runs has a confidence of ~ts at least; 95 % "
+                                 "needs six runs on each side",
+                                 [N || #{ratio := #{n := N, interval := {Low, High}}} <- Rows,
+                                       Low =/= High]).
 
 marked([], _, Row) -> Row;
 marked(_, Response, Row) ->
@@ -99,11 +148,6 @@ marked(_, Response, Row) ->
         true -> Row;
         false -> Row#{noisy => true}
     end.
-
-%% @doc Returns the lines below the tables: what limits the verdicts.
--spec notes([comparison()]) -> [unicode:chardata()].
-notes(Comparisons) ->
-    lists:uniq([unicode:characters_to_binary(Note) || #{notes := Own} <- Comparisons, Note <- Own]).
 
 rows(#{name := Name} = Response, First, Second) ->
     IsExact = whittle_measure_response:is_exact(Response),
@@ -163,52 +207,10 @@ verdict(_, Ratio, less) when Ratio < 1 -> better;
 verdict(_, Ratio, more) when Ratio > 1 -> better;
 verdict(_, _, _) -> worse.
 
-%% @doc Writes each comparison as a table for a terminal.
--spec tables([comparison()]) -> [[[unicode:chardata()]]].
-tables(Comparisons) ->
-    [[[atom_to_list(Name), One, Other, "ratio", "verdict"]
-      | [[whittle_measure_table:levels(Cell), whittle_measure_table:value(Before, Unit),
-          whittle_measure_table:value(After, Unit),
-          case Ratio of none -> "-"; _ -> whittle_measure_table:comparison(Ratio) end,
-          verdict(Row)]
-         || #{cell := Cell, first := Before, second := After, ratio := Ratio} = Row <- Rows]]
-     || #{response := Name, unit := Unit, runs := {One, Other}, rows := Rows} <- Comparisons].
-
 verdict(#{verdict := unknown}) -> "too few samples for a test";
 verdict(#{verdict := impossible}) -> "-";
 verdict(#{ratio := Ratio} = Row) ->
     whittle_measure_table:verdict(
       maps:merge(Ratio, maps:with([verdict, detectable, noisy], Row))).
 
-%% @doc Writes the comparisons as data.
--spec json([comparison()]) -> whittle_json:json().
-json(Comparisons) ->
-    [#{response => Name, unit => text(whittle_measure_table:unit(Unit)), first => text(One),
-       second => text(Other),
-       rows => [#{levels => Cell, first => Before, second => After,
-                  ratio => case Ratio of
-                               none -> null;
-                               #{median := Median, n := N, interval := {Low, High}} ->
-                                   #{median => Median, n => N, interval => [Low, High]}
-                           end,
-                  verdict => Verdict, detectable => maps:get(detectable, Row, null),
-                  noisy => maps:get(noisy, Row, false)}
-                || #{cell := Cell, first := Before, second := After, ratio := Ratio,
-                     verdict := Verdict} = Row <- Rows],
-       notes => [text(Note) || Note <- Notes]}
-     || #{response := Name, unit := Unit, runs := {One, Other}, notes := Notes,
-          rows := Rows} <- Comparisons].
-
 text(Chars) -> unicode:characters_to_binary(Chars).
-
-%% @doc Formats an error as one line for a person.
--spec format_error(error()) -> unicode:chardata().
-format_error({different_studies, One, Other}) ->
-    [One, " and ", Other, " have no cell and response in common: compare two runs of one study, or "
-     "name a factor whose level differs with --differs"];
-format_error({not_a_factor, Name, Dir, Known}) ->
-    ["--differs: the study in ", Dir, " has no factor ", Name, "; its factors are ",
-     lists:join(", ", [atom_to_list(Each) || Each <- Known])];
-format_error({several_levels, Name, Dir}) ->
-    ["--differs: the run in ", Dir, " has several levels of ", Name, ": measure one level alone "
-     "with --only"].

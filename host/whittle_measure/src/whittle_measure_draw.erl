@@ -45,7 +45,7 @@ draw(Command, Charts) ->
     receive
         {Pid, {ok, Drawings}} ->
             true = demonitor(Monitor, [flush]),
-            {ok, jiffy:decode(Drawings)};
+            {ok, _} = whittle_json:decode(Drawings);
         {Pid, {error, {_, Text}}} ->
             true = demonitor(Monitor, [flush]),
             {error, string:trim(Text)};

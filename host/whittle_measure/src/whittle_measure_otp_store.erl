@@ -102,17 +102,8 @@ next(Store, Number) ->
 -spec write(file:filename(), map()) -> ok | {error, error()}.
 write(Run, Facts) ->
     File = file(Run),
-    Part = File ++ ".part",
-    ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
-    Written = steps([fun(_) -> file:write_file(Part, [jiffy:encode(Facts), $\n]) end,
-                     fun(_) -> file:rename(Part, File) end]),
-    ok = whittle_unfinished:done(Part),
-    case Written of
-        ok -> ok;
-        {error, Reason} ->
-            _ = file:delete(Part),
-            {error, {file, File, Reason}}
-    end.
+    whittle_measure_samples:named(
+      File, whittle_file:replace(File, [whittle_json:encode(Facts), $\n])).
 
 %% @doc Reads a complete run.
 -spec read(file:filename()) -> {ok, stored()} | {error, error()}.

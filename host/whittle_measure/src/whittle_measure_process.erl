@@ -2,7 +2,7 @@
 %% from /proc.
 -module(whittle_measure_process).
 
--export([tree/1, largest/1, memory/1, peak/1, work/1, cpu_of_ended/0]).
+-export([largest/1, memory/1, peak/1, work/1, cpu_of_ended/0]).
 
 -export_type([memory/0, work/0]).
 
@@ -26,8 +26,7 @@
 -define(CHILDREN_USER, 14).
 -define(CHILDREN_SYSTEM, 15).
 
-%% @doc Lists a process and all its descendants.
--spec tree(pos_integer()) -> [pos_integer()].
+%% Lists a process and all its descendants.
 tree(Pid) ->
     [Pid | [Below || Task <- tasks(Pid), Child <- numbers(read(Task, "children")),
                      Below <- tree(Child)]].

@@ -63,12 +63,6 @@ settings(Program, Duration) ->
 %% @doc Writes a recording, whole or not at all, because a study that goes on uses the file.
 -spec written(file:filename(), binary()) -> ok | {error, whittle_measure_samples:error()}.
 written(File, Bytes) ->
-    Part = File ++ ".part",
-    ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
-    Done = steps([fun(_) -> named(filename:dirname(File),
-                                  filelib:ensure_path(filename:dirname(File))) end,
-                  fun(_) -> named(File, file:write_file(Part, Bytes)) end,
-                  fun(_) -> named(File, file:rename(Part, File)) end]),
-    ok = whittle_unfinished:done(Part),
-    _ = [file:delete(Part) || Done =/= ok],
-    Done.
+    Dir = filename:dirname(File),
+    steps([fun(_) -> named(Dir, filelib:ensure_path(Dir)) end,
+           fun(_) -> named(File, whittle_file:replace(File, Bytes)) end]).

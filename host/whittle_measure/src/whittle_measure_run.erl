@@ -19,7 +19,7 @@
                | {run, pos_integer(), pos_integer(), map(), {left, non_neg_integer()}}
                | {failed, map(), unicode:chardata()}.
 
-%% The first cell that needs the build that failed
+%% The cell in `build' is the first one that needs the build that failed.
 -type reason() :: whittle_measure_samples:error() | whittle_measure_subject:reason()
                 | {build, whittle_measure_study:cell(), whittle_make:reason()}
                 | {no_values, file:filename()}
@@ -51,11 +51,11 @@ run(Study, #{dir := Dir} = Options) ->
            %% Another run may have ended since the first check.
            fun(_) -> whittle_measure_samples:alone(
                        Dir, fun() -> steps([CheckInputs,
-                                            fun(_) -> built(Cells, Study, Options, Tell) end])
+                                            fun(_) -> run_alone(Cells, Study, Options, Tell) end])
                             end) end]).
 
 %% Replaces the programs of an earlier run, so no other run may use them.
-built(Cells, Study, #{dir := Dir} = Options, Tell) ->
+run_alone(Cells, Study, #{dir := Dir} = Options, Tell) ->
     steps([fun(_) -> prepare(Cells, Study, Dir, Tell) end,
            fun(Prepared) ->
                    steps([fun(_) -> log(Study, Prepared, Options) end,
@@ -127,11 +127,11 @@ prepare(Cells, Study, Dir, Tell) ->
                                        fun(WithInput) -> {ok, Before#{Build => WithInput}} end])
                         end || Build <- Builds]]),
     case Sourced of
-        {ok, WithInputs} -> built(Cells, Builds, WithInputs, Study, Dir, Tell);
+        {ok, WithInputs} -> build_all(Cells, Builds, WithInputs, Study, Dir, Tell);
         {error, _} -> Sourced
     end.
 
-built(Cells, Builds, WithInputs, #{base := Base} = Study, Dir, Tell) ->
+build_all(Cells, Builds, WithInputs, #{base := Base} = Study, Dir, Tell) ->
     Count = length(Builds),
     Outputs = filename:join(Dir, "builds"),
     TellMake = fun(Event) -> Tell({make, Event}) end,

@@ -24,7 +24,7 @@
 %% What must not change between the parts of one study: the study and the digest of each program.
 -type facts() :: #{binary() => term()}.
 
-%% A line, as jiffy decodes it. docs/measure.md describes its keys.
+%% A line, as whittle_json decodes it. docs/measure.md describes its keys.
 -type sample() :: #{binary() => term()}.
 
 -opaque log() :: file:fd().
@@ -86,7 +86,8 @@ create(Dir, Facts) ->
 open(Dir, Facts) ->
     case read(Dir) of
         {ok, Before, Samples} ->
-            case changes(jiffy:decode(jiffy:encode(Facts), [return_maps]), Before) of
+            {ok, Now} = whittle_json:decode(iolist_to_binary(whittle_json:encode(Facts))),
+            case changes(Now, Before) of
                 [] ->
                     case append_to(Dir) of
                         {ok, Log} -> {ok, Log, Samples};
@@ -113,13 +114,7 @@ amend(Dir, Changes) ->
 
 %% A full disk or a crash leaves the facts that were there before.
 write_facts(Dir, Facts) ->
-    Part = facts(Dir) ++ ".part",
-    named(facts(Dir), case file:write_file(Part, [jiffy:encode(Facts), $\n]) of
-                          ok -> file:rename(Part, facts(Dir));
-                          {error, _} = Error ->
-                              _ = file:delete(Part),
-                              Error
-                      end).
+    named(facts(Dir), whittle_file:replace(facts(Dir), [whittle_json:encode(Facts), $\n])).
 
 %% @doc Reads the facts and the samples of a directory.
 -spec read(file:filename()) -> {ok, facts(), [sample()]} | {error, error()}.
@@ -185,7 +180,7 @@ is_sample(error) -> false.
 -spec append(log(), map()) -> ok | {error, error()}.
 append(Log, Sample) ->
     named("samples.jsonl",
-          case file:write(Log, [jiffy:encode(Sample), $\n]) of
+          case file:write(Log, [whittle_json:encode(Sample), $\n]) of
               ok -> file:datasync(Log);
               {error, _} = Error -> Error
           end).
@@ -257,7 +252,8 @@ whittle() ->
     list_to_binary(Vsn).
 
 %% @doc Adds the name of a file to the error of a write.
--spec named(file:filename(), ok | {error, file:posix() | badarg}) -> ok | {error, error()}.
+-spec named(file:filename(), ok | {error, file:posix() | badarg | terminated}) ->
+          ok | {error, error()}.
 named(_, ok) -> ok;
 named(File, {error, Reason}) -> {error, {file, File, Reason}}.
 

@@ -6,7 +6,7 @@
 -module(whittle_measure_statistics).
 
 -export([median/1, quantile/2, mean/1, deviation/1, geometric_mean/1]).
--export([interval/3, median_interval/1, confidence/1, interval_of_difference/3, ratio_of_logs/2]).
+-export([interval/3, median_interval/1, confidence/1, ratio_of_logs/2]).
 -export([t_test/1, welch_test/2, t_quantile/2, detectable/2, detectable_difference/3, holm/1]).
 -export([slope/1]).
 
@@ -157,9 +157,8 @@ ratio_of_logs(One, Other) ->
     {Low, High} = interval_of_difference(One, Other, 1),
     {math:exp(median(Other) - median(One)), {math:exp(Low), math:exp(High)}}.
 
-%% @doc Returns the bootstrap interval of the difference between the medians of two independent
-%% samples: the second less the first.
--spec interval_of_difference([number(), ...], [number(), ...], integer()) -> interval().
+%% Returns the bootstrap interval of the difference between the medians of two independent samples:
+%% the second less the first.
 interval_of_difference(One, Other, Seed) ->
     Tuples = [list_to_tuple(One), list_to_tuple(Other)],
     {Resampled, _} = lists:mapfoldl(

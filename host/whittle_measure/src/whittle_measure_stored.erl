@@ -37,7 +37,7 @@ is_sample(#{<<"block">> := Block, <<"values">> := Values, <<"failed">> := Failed
     is_of_block(Block, Sample)
         andalso lists:all(fun is_value/1, maps:values(Values))
         andalso lists:all(fun is_binary/1, maps:values(Failed))
-        andalso is_list_of(fun is_point/1, maps:get(<<"curve">>, Sample, []))
+        andalso whittle_term:all(fun is_point/1, maps:get(<<"curve">>, Sample, []))
         andalso is_load(maps:get(<<"machine">>, Sample, #{}))
         andalso is_account(maps:get(<<"account">>, Sample, #{}));
 is_sample(_) ->
@@ -45,7 +45,7 @@ is_sample(_) ->
 
 %% Internal functions: a sample
 
-is_of_block(<<"build">>, #{<<"cells">> := Cells}) -> is_list_of(fun is_cell/1, Cells);
+is_of_block(<<"build">>, #{<<"cells">> := Cells}) -> whittle_term:all(fun is_cell/1, Cells);
 is_of_block(Block, #{<<"cell">> := Cell}) -> is_integer(Block) andalso is_cell(Cell);
 is_of_block(_, _) -> false.
 
@@ -71,7 +71,7 @@ is_load(Load) when is_map(Load) ->
 is_load(_) -> false.
 
 is_account(Account) when is_map(Account) ->
-    is_list_of(fun is_line/1, maps:get(<<"lines">>, Account, []));
+    whittle_term:all(fun is_line/1, maps:get(<<"lines">>, Account, []));
 is_account(_) -> false.
 
 is_line(#{<<"bytes">> := Bytes}) -> is_value(Bytes);
@@ -130,7 +130,7 @@ is_front(Front) ->
                 {chart, required, fun is_json/1}, {table, optional, list_of(fun is_row/1)}])
         andalso maps:get(table, Front, none) =/= [].
 
-is_row(Row) -> is_list_of(fun(Cell) -> is_integer(Cell) orelse is_text(Cell) end, Row).
+is_row(Row) -> whittle_term:all(fun(Cell) -> is_integer(Cell) orelse is_text(Cell) end, Row).
 
 %% The level of each factor in the baseline is one of its levels.
 consistent(#{factors := Factors, baseline := Baseline} = Study) ->
@@ -152,18 +152,14 @@ several(Check) -> fun(List) -> is_several(Check, List) end.
 
 %% A list of maps with different names.
 is_several(Check, [_ | _] = List) ->
-    is_list_of(Check, List) andalso length(lists:usort(names(List))) =:= length(List);
+    whittle_term:all(Check, List) andalso length(lists:usort(names(List))) =:= length(List);
 is_several(_, _) -> false.
 
 names(Maps) -> [Name || #{name := Name} <- Maps].
 
-list_of(Check) -> fun(List) -> is_list_of(Check, List) end.
+list_of(Check) -> fun(List) -> whittle_term:all(Check, List) end.
 
-is_list_of(_, []) -> true;
-is_list_of(Check, [First | Rest]) -> Check(First) andalso is_list_of(Check, Rest);
-is_list_of(_, _) -> false.
-
-are_names(List) -> is_list_of(fun is_atom/1, List).
+are_names(List) -> whittle_term:all(fun is_atom/1, List).
 
 is_names(Map) ->
     is_map(Map) andalso lists:all(fun is_atom/1, maps:keys(Map) ++ maps:values(Map)).

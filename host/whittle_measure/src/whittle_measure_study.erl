@@ -7,7 +7,7 @@
 -module(whittle_measure_study).
 
 -export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, baseline/2, key/1,
-         place/1]).
+         build_name/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
@@ -213,13 +213,13 @@ key(#{program := #{name := Program}, levels := Levels}) ->
     maps:put(program, Program, maps:map(fun(_, #{name := Name}) -> Name end, Levels)).
 
 %% @doc Names the program of a cell, and the levels that decide its build.
--spec place(cell()) -> unicode:chardata().
-place(#{program := #{name := Program}, levels := Levels}) ->
-    Deciding = [io_lib:format("~ts=~ts", [Factor, Level])
-                || {Factor, #{name := Level, request := Request}}
-                       <- lists:sort(maps:to_list(Levels)), map_size(Request) > 0],
+-spec build_name(cell()) -> unicode:chardata().
+build_name(#{program := #{name := Program}, levels := Levels}) ->
+    Deciding = maps:from_list([{Factor, Level} || {Factor, #{name := Level, request := Request}}
+                                                      <- maps:to_list(Levels),
+                                                  map_size(Request) > 0]),
     ["the program ", atom_to_list(Program),
-     [[" with ", lists:join(", ", Deciding)] || Deciding =/= []]].
+     [[" with ", whittle_measure_table:levels(Deciding)] || map_size(Deciding) > 0]].
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -2,8 +2,8 @@
 %% @hidden
 -module(whittle_measure_table).
 
--export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2, interval/2]).
--export([confidence/1, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
+-export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2]).
+-export([confidence/1, of_few/2, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -69,11 +69,16 @@ notes(Result, All) ->
 few(#{response := Response} = Result) ->
     case whittle_measure_response:is_exact(Response) of
         true -> [];
-        false ->
-            [io_lib:format("the interval of ~b runs is their range, with a confidence of ~ts; 95 % "
-                           "needs six runs", [Count, confidence(Count)])
-             || Count <- lists:usort(counts(Result)), Count > 1, Count < 6]
+        false -> of_few("the interval of ~b runs is their range, with a confidence of ~ts; 95 % "
+                        "needs six runs", counts(Result))
     end.
+
+%% @doc Writes a note for each number of runs that is too small for intervals of 95 %. The format
+%% takes the number and the confidence. One run has no interval.
+-spec of_few(io:format(), [non_neg_integer()]) -> [unicode:chardata()].
+of_few(Format, Counts) ->
+    [io_lib:format(Format, [Count, confidence(Count)])
+     || Count <- lists:usort(Counts), Count > 1, Count < 6].
 
 %% @doc Returns the titles of factors and levels as a table with a head, or `[]' if there are none.
 -spec titles(whittle_measure_study:study()) -> [[unicode:chardata()]].

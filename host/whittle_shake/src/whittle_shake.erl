@@ -62,7 +62,7 @@
 
 -type error() ::
         whittle_system:error()
-      | {too_many_names, {whittle_system:path(), Limit :: pos_integer()}}
+      | {too_many_names | too_many_aliases, {whittle_system:path(), Limit :: pos_integer()}}
       %% The place of the name, and the hint after it
       | {not_there, {unicode:chardata(), whittle_shake_name:name(), unicode:chardata()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
@@ -107,7 +107,8 @@ fact(M, Beam) ->
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
     Options = maps:merge(#{missing => load}, Given),
     Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
-    steps([fun(_) -> check_texts(whittle_shake_data:check_texts(System)) end,
+    %% Names in such a file may be names of functions. So the plan cannot skip the file.
+    steps([fun(_) -> whittle_shake_data:check_texts(System) end,
            fun(_) -> plan(System, Options, Summaries) end]).
 
 plan(System, #{evidence := Evidence} = Options, Summaries) ->
@@ -115,10 +116,6 @@ plan(System, #{evidence := Evidence} = Options, Summaries) ->
            fun(Found) -> with_evidence(Found, System, Options, Summaries) end]);
 plan(System, Options, Summaries) ->
     decide(System, Options, Summaries).
-
-%% Names in such a file may be names of functions. So the plan cannot skip the file.
-check_texts(ok) -> ok;
-check_texts({error, Refused}) -> {error, {too_many_names, Refused}}.
 
 %% A module that the program recompiles stays whole, because the recording has another version of
 %% it.
@@ -317,6 +314,9 @@ features() ->
 -spec format_error(error()) -> unicode:chardata().
 format_error({too_many_names, {Path, Limit}}) ->
     ["the packed file ", Path, $\s, whittle_bounded:too_many_atoms(Limit)];
+format_error({too_many_aliases, {Path, Limit}}) ->
+    ["the names in the packed file ", Path, " mean more than ", whittle_number:text(Limit),
+     " modules, because they have many aliases: divide the file, or write names without `alias'"];
 format_error({not_there, {Where, Name, Hint}}) ->
     ["there is no ", case Name of {_} -> "module"; _ -> "function" end, $\s,
      whittle_shake_name:text(Name), Hint, ", which ", Where,
@@ -404,14 +404,15 @@ decide(System, Options, Summaries) ->
 reach(System, Options, Kept, Summaries) ->
     Features = whittle_shake_feature:standard(),
     Missing = maps:get(missing, Options),
-    Atoms = whittle_shake_roots:atoms(System),
+    Names = whittle_shake_source:names(System),
+    Atoms = whittle_shake_roots:atoms(System, Names),
     Program = program(System),
     Input = #{modules => Summaries,
               program => Program,
               own => maps:with(own(System), Program),
               data => whittle_shake_data:data(System, Summaries),
               lists => whittle_shake_data:lists(System, Program, Summaries),
-              calls => whittle_shake_roots:calls(System, Summaries, Missing),
+              calls => whittle_shake_roots:calls(System, Names, Summaries, Missing),
               kept => Kept,
               answered => Missing =:= crash,
               traps => maps:merge(whittle_shake_roots:traps(),

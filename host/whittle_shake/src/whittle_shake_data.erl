@@ -30,10 +30,13 @@
 %% The largest size of a packed term, in bytes after decompression.
 -define(MAX_TERM, 256 * 1024 * 1024).
 
-%% @doc Checks that this VM has room for the names in all packed files of Erlang or Elixir text. The
-%% error names the file to shorten, and the limit of atoms with which all files fit.
+%% @doc Checks that this VM has room for the names in all packed files of Erlang or Elixir text, and
+%% that scripts have few enough aliases. The error names the file to shorten. The limit of
+%% `too_many_names' is the number of atoms with which all files fit, and that of `too_many_aliases'
+%% the number of modules that the names of a script may mean.
 -spec check_texts(whittle_system:system()) ->
-          ok | {error, {whittle_system:path(), Limit :: pos_integer()}}.
+          ok | {error, {too_many_names | too_many_aliases,
+                        {whittle_system:path(), Limit :: pos_integer()}}}.
 check_texts(System) ->
     Texts = [{Kind, iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
@@ -49,13 +52,13 @@ check_texts(System) ->
                                    whittle_bounded:check_text(Plain) =/= ok]
                 ++ [Path || {_, Path} <- lists:reverse(lists:sort([{byte_size(Plain), Path}
                                                                    || {_, Path, Plain} <- Texts]))],
-            {error, {First, Limit}}
+            {error, {too_many_names, {First, Limit}}}
     end.
 
 check_scripts([{Path, Bytes} | Scripts]) ->
-    case whittle_shake_source:check_names(Bytes) of
+    case whittle_shake_source:check_aliases(Bytes) of
         ok -> check_scripts(Scripts);
-        {error, {too_many_atoms, Limit}} -> {error, {Path, Limit}}
+        {error, {too_many_aliases, Limit}} -> {error, {too_many_aliases, {Path, Limit}}}
     end;
 check_scripts([]) ->
     ok.

@@ -4,7 +4,7 @@
 %% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, calls/3, traps/0, atoms/1, uses/1, made/0, flags/1]).
+-export([start/0, application/1, calls/4, traps/0, atoms/2, uses/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -15,13 +15,14 @@ start() -> root("the start").
 application(Name) -> io_lib:format("the application ~ts", [Name]).
 
 %% @doc Lists the functions that are called from outside the code, each with its caller.
--spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
-            Missing :: load | crash) -> [{mfa(), whittle_shake_reach:origin()}].
-calls(System, Modules, Missing) ->
+-spec calls(whittle_system:system(), whittle_shake_source:names(),
+            #{module() => whittle_shake_summary:summary()}, Missing :: load | crash) ->
+          [{mfa(), whittle_shake_reach:origin()}].
+calls(System, Names, Modules, Missing) ->
     vm(Modules) ++ boot(System) ++ flag_calls(System, Modules)
         ++ [{Fun, From} || {From, Term} <- settings(System),
                            Fun <- whittle_shake_summary:funs(Term)]
-        ++ whittle_shake_source:calls(System, Modules)
+        ++ whittle_shake_source:calls(Names, Modules)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
                   ++ [case Missing of
                           load -> {whittle_start_cold, whittle_start};
@@ -43,13 +44,14 @@ traps() ->
 %% @doc Lists the atoms of the applications' environment, of `sys.config', of the VM's flags, and
 %% of scripts. Keys that only describe an application (its modules, its registered names, the
 %% applications that it needs) serve tools, and are left out.
--spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
-atoms(System) ->
+-spec atoms(whittle_system:system(), whittle_shake_source:names()) ->
+          [{atom(), whittle_shake_reach:origin()}].
+atoms(System, Names) ->
     [{Atom, From} || {From, Term} <- settings(System), Atom <- whittle_shake_summary:atoms(Term)]
         ++ [{Atom, root(From)} || {From, Words} <- flag_words(System), Atom <- flag_atoms(Words)]
         ++ [{Atom, root("the boot script")}
             || {_, _, Args} <- boot_calls(System), Atom <- whittle_shake_summary:atoms(Args)]
-        ++ whittle_shake_source:atoms(System).
+        ++ whittle_shake_source:atoms(Names).
 
 %% @doc Lists the data with a known form in the configuration, and the first elements of the tuples
 %% there.

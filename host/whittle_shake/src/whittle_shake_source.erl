@@ -5,14 +5,24 @@
 %% only the expander of a macro, in Erlang or in Elixir, knows what the macro means.
 -module(whittle_shake_source).
 
--export([headers/2, calls/2, atoms/1, scripts/1, check_names/1, in_elixir/2, in_erlang/2]).
+-export([headers/2, names/1, calls/2, atoms/1, scripts/1, check_aliases/1, in_elixir/2,
+         in_erlang/2]).
+
+-export_type([names/0]).
 
 %% The longest name, in bytes. Two names and `Elixir.' fit into an atom.
 -define(LONGEST, 120).
 
+%% The most modules that the names in a script may mean. The search looks each of them up: so many
+%% take a second.
+-define(MOST_MEANINGS, 1_000_000).
+
 %% The names in a script. A call belongs to one of the modules. Names of functions are in UTF-8.
 -type named() :: #{calls := [{[module()], Functions :: #{binary() => []}}],
                    atoms := [atom()]}.
+
+%% The names in each script.
+-type names() :: [{whittle_system:path(), named()}].
 
 %% @doc Lists the functions that code compiled with the headers calls. They count as calls of
 %% `epp:open/1', which reads headers.
@@ -27,18 +37,19 @@ headers(System, Modules) ->
                               {M, Names} <- by_module(in_header(whittle_term:tokens(Bytes))),
                               Mfa <- called([M], Names, Modules)])}.
 
+%% @doc Reads the names in the scripts outside the applications.
+-spec names(whittle_system:system()) -> names().
+names(System) -> [{From, script(Bytes)} || {From, Bytes} <- scripts(System)].
+
 %% @doc Lists the functions that scripts call by name, with any arity, each with its file.
--spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) ->
+-spec calls(names(), #{module() => whittle_shake_summary:summary()}) ->
           [{mfa(), whittle_shake_reach:origin()}].
-calls(System, Modules) ->
-    [{Mfa, {root, From}} || {From, Bytes} <- scripts(System),
-                            Mfa <- called(script(Bytes), Modules)].
+calls(Names, Modules) ->
+    [{Mfa, {root, From}} || {From, Named} <- Names, Mfa <- called(Named, Modules)].
 
 %% @doc Lists the atoms that scripts mention: modules and values in the configuration.
--spec atoms(whittle_system:system()) -> [{atom(), whittle_shake_reach:origin()}].
-atoms(System) ->
-    [{Atom, {root, From}} || {From, Bytes} <- scripts(System),
-                             #{atoms := Atoms} <- [script(Bytes)], Atom <- Atoms].
+-spec atoms(names()) -> [{atom(), whittle_shake_reach:origin()}].
+atoms(Names) -> [{Atom, {root, From}} || {From, #{atoms := Atoms}} <- Names, Atom <- Atoms].
 
 %% @doc Lists the scripts outside the applications, each with its path.
 -spec scripts(whittle_system:system()) -> [{whittle_system:path(), binary()}].
@@ -47,18 +58,18 @@ scripts(System) ->
      || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
         filename:extension(Path) =:= <<".exs">>].
 
-%% @doc Checks that the names of modules in Elixir text are few enough. Each alias of a name counts.
-%% The limit is that of new atoms, so that the same error tells the user to raise it.
--spec check_names(binary()) -> ok | {error, whittle_bounded:too_many()}.
-check_names(Bytes) ->
+%% @doc Checks that the names in Elixir text mean few enough modules. A name with aliases has
+%% several meanings.
+-spec check_aliases(binary()) -> ok | {error, {too_many_aliases, Limit :: pos_integer()}}.
+check_aliases(Bytes) ->
     Text = code(Bytes),
     Aliases = aliases(Text),
     Count = lists:sum([1 + length(maps:get(First, Aliases, []))
                        || [Name] <- found("(" ++ name() ++ ")", Text),
                           [First | _] <- [binary:split(Name, <<".">>)]]),
-    case whittle_bounded:make_atoms(Count, fun() -> ok end) of
-        {ok, ok} -> ok;
-        {error, _} = Error -> Error
+    case Count =< ?MOST_MEANINGS of
+        true -> ok;
+        false -> {error, {too_many_aliases, ?MOST_MEANINGS}}
     end.
 
 %% @doc Finds the calls and atoms in Elixir text.

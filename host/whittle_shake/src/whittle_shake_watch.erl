@@ -28,7 +28,7 @@ watching(#{module := Module} = Value) ->
 %% a tail call, so the stack has the usual entries.
 %%
 %% `error_handler:undefined_function/3' calls a function again that `function_exported' finds. It
-%% finds each BIF, also one that its module lacks, and would call that for ever. So it asks
+%% finds each BIF, also one that its module lacks, and would call that forever. So it asks
 %% `whittle_start_removed:is_lost/3' first.
 -spec explaining(whittle_beam_module:t()) -> whittle_beam_module:t().
 explaining(#{module := error_handler} = Value) ->

@@ -321,5 +321,6 @@ put_flags(Flags, System) ->
 %% The names and calls of the roots that belong to the module `target'.
 found(System) ->
     Modules = #{target => #{exports => [{live, 0}, {dead, 0}]}},
-    [Atom || {Atom, _} <- whittle_shake_roots:atoms(System)]
-        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Modules, crash)].
+    Names = whittle_shake_source:names(System),
+    [Atom || {Atom, _} <- whittle_shake_roots:atoms(System, Names)]
+        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Names, Modules, crash)].

@@ -216,7 +216,7 @@ settings(_) ->
                     whittle_system:set_boot({script, {"s", "1"}, []},
                                             whittle_system:new(#{name => "s", vsn => "1",
                                                                  otp => "25"}))),
-         ?assertEqual(Atoms, [Atom || {Atom, {root, From}} <- whittle_shake_roots:atoms(System),
+         ?assertEqual(Atoms, [Atom || {Atom, {root, From}} <- whittle_shake_roots:atoms(System, []),
                                       From =:= Path])
      end || {Path, Bytes, Atoms} <-
                 [{<<"sys.config">>, <<"[{a, [{handler, b}]}].">>, [a, b, handler]},

@@ -130,7 +130,7 @@ tree(Dir, Context) ->
             try node(Dir, <<>>, [], Context, {0, []}) of
                 {_, Files} -> lists:reverse(Files)
             catch
-                throw:{?MODULE, too_many_paths} -> [unreadable(<<>>, too_many_paths)]
+                throw:{?MODULE, {too_many_paths, _} = Reason} -> [unreadable(<<>>, Reason)]
             end
     end.
 
@@ -319,7 +319,7 @@ atoms(Props) ->
         [Key | _] -> {error, io_lib:format("`~ts' is not a list of atoms", [Key])}
     end.
 
-%% An application that includes another one and also waits for its start waits for ever.
+%% An application that includes another one and also waits for its start waits forever.
 once(Lists) ->
     [Applications, Included] = [proplists:get_value(Key, Lists)
                                 || Key <- [applications, included_applications]],
@@ -446,7 +446,7 @@ notices(Dir, Context) ->
 
 %% A name that is a binary is not valid UTF-8.
 named(_, _, _, _, _, {?MOST_PATHS, _}) ->
-    throw({?MODULE, too_many_paths});
+    throw({?MODULE, {too_many_paths, ?MOST_PATHS}});
 named(Dir, Above, Name, Passed, Context, {Count, Files}) when is_list(Name) ->
     Path = below(Above, unicode:characters_to_binary(Name)),
     case whittle_file_name:check_path(Path) of

@@ -177,8 +177,8 @@ sources(Dir, Context) ->
 paths(Tops, Dir, Context) ->
     [case Path of
          <<>> ->
-             _ = [throw({?MODULE, {unreadable, {filename:join(Dir, Top), too_many_paths}}})
-                  || {error, too_many_paths} <- [Read()]],
+             _ = [throw({?MODULE, {unreadable, {filename:join(Dir, Top), Reason}}})
+                  || {error, {too_many_paths, _} = Reason} <- [Read()]],
              list_to_binary(Top);
          _ -> <<(list_to_binary(Top))/binary, $/, Path/binary>>
      end || Top <- Tops,

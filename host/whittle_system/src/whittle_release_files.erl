@@ -144,7 +144,7 @@ script_env(Place, Name, Vsn) ->
 %% Reads the plain assignments of env.sh. All other lines need a shell.
 shell_env(Text) ->
     Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
-                     Line <- [trimmed(Raw)],
+                     Line <- [whittle_trim:blanks(Raw)],
                      Line =/= <<>>, binary:first(Line) =/= $#],
     Parsed = [assignment(Line) || Line <- Lines],
     Unread = [Line || {unread, Line} <- Parsed],
@@ -153,20 +153,6 @@ shell_env(Text) ->
      ++ [["env.sh: Whittle keeps only plain assignments, and leaves out: ",
           lists:join("; ", [text(Line) || Line <- Unread])]
          || Unread =/= []]}.
-
-%% A regular expression would take a time that grows with the square of the blanks in the line.
-trimmed(Line) -> without_last(without_first(Line)).
-
-without_first(<<C, Rest/binary>>) when C =:= $\s; C =:= $\t; C =:= $\r -> without_first(Rest);
-without_first(Line) -> Line.
-
-without_last(<<>>) -> <<>>;
-without_last(Line) ->
-    case binary:last(Line) of
-        C when C =:= $\s; C =:= $\t; C =:= $\r ->
-            without_last(binary:part(Line, 0, byte_size(Line) - 1));
-        _ -> Line
-    end.
 
 %% Converts a line to text. Values are bytes, and a note is text.
 text(Line) ->

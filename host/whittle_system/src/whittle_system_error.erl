@@ -24,7 +24,8 @@
       | {not_locked, {path(), file:posix()}}
       | {not_fetched, {path(), Said :: text()}}
       | {not_compiled, {path() | text(), Command :: text(), Output :: binary()} | binary()}
-      | {unreadable, {path(), file:posix() | badarg | too_many_paths | {odd_name, text()}}}
+      | {unreadable, {path(), whittle_includes:reason() | {odd_name, text()}
+                             | {too_many_paths, Limit :: pos_integer()}}}
       | {odd_name, {path(), Kind :: text(), Name :: text(), Why :: text()}}
       | {other_script, {path(), Interpreter :: text()}}
       | {bad_config | bad_app_file | bad_rel_file | bad_native, {path(), Why :: text()}}
@@ -102,10 +103,13 @@ text({not_compiled, {Dir, Command, Output}}) ->
          [Dir, Command, first_error(Output)]);
 text({unreadable, {File, eloop}}) ->
     line("~ts is a symbolic link in a loop: remove it", [File]);
-text({unreadable, {Dir, too_many_paths}}) ->
-    line("more than 100,000 paths lead to files below ~ts, and Whittle reads no more: remove "
+text({unreadable, {Dir, {too_many_paths, Limit}}}) ->
+    line("more than ~ts paths lead to files below ~ts, and Whittle reads no more: remove "
          "symbolic links that lead to the same directories, or put the files into an archive",
-         [Dir]);
+         [whittle_number:text(Limit), Dir]);
+text({unreadable, {File, {Kind, _} = Reason}})
+  when Kind =:= long_attribute; Kind =:= too_many_atoms ->
+    line("~ts ~ts", [File, whittle_includes:format_error(Reason)]);
 text({unreadable, {File, eilseq}}) ->
     line("~ts has a name that is not UTF-8: rename it", [File]);
 text({unreadable, {File, eftype}}) ->

@@ -2,7 +2,7 @@
 -module(made).
 
 -export([dir/2, app/4, beam/1, file/2, so/0, passes/0]).
--export([tool/3, ended/1, expect/2, holds/3, worded/2, in_small_vm/1, damaged_literal/1]).
+-export([tool/3, ended/1, expect/2, holds/3, worded/2, in_small_vm/1, work/1, damaged_literal/1]).
 
 %% The time that a program may be silent. After it the test fails and shows the earlier output.
 -define(PATIENCE_MS, 600_000).
@@ -117,6 +117,21 @@ in_small_vm(Fun) ->
                                  args => ["+t", "65536", "-pa" | code:get_path()]}),
     try peer:call(Peer, erlang, apply, [Fun, []], ?PATIENCE_MS)
     after peer:stop(Peer)
+    end.
+
+%% @doc Returns the reductions of a function. They do not depend on the machine or its load. The
+%% heap has room for everything, because collections would count too.
+work(Fun) ->
+    {Pid, Monitor} = spawn_opt(fun() ->
+                                       {reductions, Before} = process_info(self(), reductions),
+                                       Fun(),
+                                       {reductions, After} = process_info(self(), reductions),
+                                       exit({work, After - Before})
+                               end, [monitor, {min_heap_size, 20_000_000},
+                                     {min_bin_vheap_size, 20_000_000}]),     % words
+    receive
+        {'DOWN', Monitor, process, Pid, {work, Work}} -> Work;
+        {'DOWN', Monitor, process, Pid, Reason} -> error(Reason)
     end.
 
 %% @doc Adds a literal that cannot be decoded to a module with one literal. No instruction mentions

@@ -102,7 +102,7 @@ tune(Path, #{out := Out} = Options) ->
     whittle_work:steps(
       [fun(_) -> unused(Dir) end,
        fun(_) ->
-               with_reason(
+               name_limit(
                  Options,
                  whittle_tune_subject:with(
                    Path, Options,
@@ -171,10 +171,11 @@ longest(#{workload := _} = Options) ->
     #{seconds => max(1, maps:get(time, Options, ?TIME) div ?RUNS)};
 longest(_) -> #{}.
 
-%% Tells whether the limit of a workload came from longest/1.
-with_reason(Options, {error, {run, {workload_endless, _, _} = Error}})
+%% Gives the error about a long workload another name if longest/1 chose the limit, and not the
+%% user.
+name_limit(Options, {error, {run, {workload_endless, _, _} = Error}})
   when not is_map_key(seconds, Options) -> {error, {share, Error}};
-with_reason(_, Result) -> Result.
+name_limit(_, Result) -> Result.
 
 search(Dir, Options) ->
     (maps:with([blocks, 'try', command], Options))

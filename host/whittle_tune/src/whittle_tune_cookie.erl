@@ -68,12 +68,7 @@ text(not_ascii) ->
 of_file(Source, File) ->
     whittle_work:steps([fun(_) -> private_file(Source, File) end,
                         fun({Bytes, Owner}) -> owned(Source, Bytes, Owner) end,
-                        fun(Bytes) -> checked(Source, trimmed(Bytes)) end]).
-
-%% Removes white space of ASCII at both ends. string:trim/1 fails on bytes that are not UTF-8.
-trimmed(Bytes) ->
-    re:replace(Bytes, "^[ \t\r\n]++|(?<![ \t\r\n])[ \t\r\n]++$", "",
-               [global, dollar_endonly, {return, binary}]).
+                        fun(Bytes) -> checked(Source, whittle_trim:blanks(Bytes)) end]).
 
 %% Reads a cookie file. Refuses it if other users have rights to it.
 private_file(Source, File) ->

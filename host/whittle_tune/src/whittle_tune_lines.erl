@@ -98,14 +98,11 @@ part(Text) ->
 
 %% The echo of the request says nothing about the program.
 other(Line, Lines) ->
-    case {trimmed(Line), binary:match(Line, <<"whittle-console?">>)} of
+    case {whittle_trim:blanks(Line), binary:match(Line, <<"whittle-console?">>)} of
         {<<>>, _} -> Lines;
         {Text, nomatch} -> Lines#{last := Text};
         _ -> Lines
     end.
-
-%% The search reads white space only once, from its beginning.
-trimmed(Line) -> re:replace(Line, "^\\s++|(?<!\\s)\\s++$", "", [global, {return, binary}]).
 
 %% @doc Tells how much of the answer is there: `none' if no line of it has come, `partial' if lines
 %% are missing and more may come, `missing' if they are missing although the last line has come.
@@ -119,7 +116,7 @@ state(#{all := Of, parts := Parts}) -> {partial, map_size(Parts), Of}.
 %% the prompt of a shell is such a line.
 -spec last(lines()) -> binary().
 last(#{rest := Rest, last := Last}) ->
-    case {trimmed(Rest), binary:match(Rest, <<"whittle-console">>)} of
+    case {whittle_trim:blanks(Rest), binary:match(Rest, <<"whittle-console">>)} of
         {<<>>, _} -> Last;
         {Text, nomatch} -> Text;
         _ -> Last

@@ -1,9 +1,10 @@
-%% @doc Reads files of unknown origin. It limits their size and never waits for a pipe.
+%% @doc Reads files of unknown origin, and writes files. It limits the size of what it reads, and
+%% never waits for a pipe.
 -module(whittle_file).
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, write/2, is_same/2, found/2, matches/2,
+-export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, found/2, matches/2,
          below/2, absolute/1, parts/1]).
 -export([format_error/1]).
 
@@ -87,6 +88,18 @@ write(File, Bytes) ->
         {ok, #file_info{type = other}} -> {error, eftype};
         _ -> file:write_file(File, Bytes)
     end.
+
+%% @doc Writes a file, whole or not at all. An older file of this name stays until the new one is
+%% complete, also if the disk is full or a signal stops the command.
+-spec replace(file:filename(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
+replace(File, Bytes) ->
+    Part = File ++ ".part",
+    ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
+    Done = whittle_work:steps([fun(_) -> file:write_file(Part, Bytes) end,
+                               fun(_) -> file:rename(Part, File) end]),
+    ok = whittle_unfinished:done(Part),
+    _ = [file:delete(Part) || Done =/= ok],
+    Done.
 
 %% @doc Tells whether two paths lead to the same regular file.
 -spec is_same(file:filename_all(), file:filename_all()) -> boolean().

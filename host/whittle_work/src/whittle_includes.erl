@@ -6,7 +6,14 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/3]).
+-export([check/3, format_error/1]).
+
+-export_type([reason/0]).
+
+%% Why a compiler cannot or must not read a file. `long_attribute' names the line of an attribute of
+%% more than 8,192 bytes that may name a file.
+-type reason() :: file:posix() | badarg | {long_attribute, Line :: pos_integer()}
+                | whittle_bounded:too_many().
 
 %% The largest source in bytes.
 -define(MOST, 10_000_000).
@@ -19,12 +26,11 @@
 
 %% @doc Checks the files that a source and its includes name. The compiler searches the given
 %% directories after that of the source. `Apps' has the directories of applications for
-%% `-include_lib'. The error is that of {@link whittle_file:check/1}. It is `efbig' for a source of
-%% more than 10 MB, and for one with an attribute that the check cannot read: the attribute has
-%% more than 8,192 bytes, or more names than this VM has room for. The check passes over files that
+%% `-include_lib'. The error is that of {@link whittle_file:check/1}, `efbig' for a source of more
+%% than 10 MB, or a reason why the check cannot read an attribute. The check passes over files that
 %% do not exist, because the compiler reports them.
 -spec check(file:filename(), Dirs :: [file:filename()], Apps :: #{string() => file:filename()}) ->
-          ok | {error, {file:filename(), file:posix() | badarg}}.
+          ok | {error, {file:filename(), reason()}}.
 check(File, Dirs, Apps) ->
     try
         _ = source(File, {[filename:dirname(File) | Dirs], Apps}, #{}),
@@ -32,6 +38,23 @@ check(File, Dirs, Apps) ->
     catch
         throw:{?MODULE, Error} -> {error, Error}
     end.
+
+%% @doc Formats a reason as the rest of a sentence that begins with the file's name. The line ends
+%% with the next thing to do.
+-spec format_error(reason()) -> unicode:chardata().
+format_error({long_attribute, Line}) ->
+    io_lib:format("has an attribute of more than ~ts bytes that may name a file, in line ~b: "
+                  "remove comments and white space from it",
+                  [whittle_number:text(?LONGEST), Line]);
+format_error({too_many_atoms, Limit}) -> whittle_bounded:too_many_atoms(Limit);
+format_error(efbig) ->
+    io_lib:format("has more than ~ts bytes: divide it", [whittle_number:text(?MOST)]);
+format_error(eftype) -> [whittle_file:format_error(eftype), ": put a regular file there"];
+format_error(eisdir) -> [whittle_file:format_error(eisdir), ": put a file there"];
+format_error(enomem) ->
+    [whittle_file:format_error(enomem), ": use a machine with more memory"];
+format_error(Reason) ->
+    [whittle_file:format_error(Reason), ": check its name and its permissions"].
 
 %% Internal
 
@@ -74,8 +97,8 @@ attributes(File, Text) ->
     case attribute_places(Text) of
         {match, Found} ->
             [Named || [{At, _}] <- Found,
-                      Named <- attribute(File, binary:part(Text, At,
-                                                           min(?LONGEST, byte_size(Text) - At)))];
+                      Named <- attribute(binary:part(Text, At, min(?LONGEST, byte_size(Text) - At)),
+                                         fun(Reason) -> refuse(File, Text, At, Reason) end)];
         nomatch -> []
     end.
 
@@ -87,17 +110,24 @@ attribute_places(Text) ->
            "('?(?:include|include_lib|doc|moduledoc)\\b)",
            [global, {capture, [1], index}]).
 
-attribute(File, Text) ->
-    whittle_bounded:check_text(Text) =:= ok orelse throw({?MODULE, {File, efbig}}),
+attribute(Text, Refuse) ->
+    _ = [Refuse(Reason) || {error, Reason} <- [whittle_bounded:check_text(Text)]],
     case erl_scan:tokens([], "-" ++ characters(Text) ++ "\n", 1) of
         {done, {ok, [{'-', _}, {atom, _, Kind} | Tokens], _}, _} ->
             path(Kind, [element(1, Token) || Token <- Tokens, element(1, Token) =/= string],
                  lists:append([Part || {string, _, Part} <- Tokens]));
         {more, _} when byte_size(Text) =:= ?LONGEST ->
-            begins_path(Text) andalso throw({?MODULE, {File, efbig}}),
+            begins_path(Text) andalso Refuse(long_attribute),
             [];
         _ -> []
     end.
+
+-spec refuse(file:filename(), binary(), non_neg_integer(), long_attribute | reason()) ->
+          no_return().
+refuse(File, Text, At, long_attribute) ->
+    Line = 1 + length(binary:matches(binary:part(Text, 0, At), <<"\n">>)),
+    throw({?MODULE, {File, {long_attribute, Line}}});
+refuse(File, _, _, Reason) -> throw({?MODULE, {File, Reason}}).
 
 %% Tells whether the beginning of a long attribute may name a file. Most long attributes are a text
 %% behind `-doc', and other long texts only look like an attribute.

@@ -12,9 +12,6 @@
 %% bytes of text and gigabytes of memory.
 -define(MOST_BITS, 80_000_000).
 
-%% The largest unit of a segment (Erlang Reference Manual, Bit Syntax).
--define(LARGEST_UNIT, 256).
-
 -define(IS_WORD(C), (C >= $0 andalso C =< $9 orelse C >= $a andalso C =< $z
                      orelse C >= $A andalso C =< $Z orelse C =:= $_)).
 
@@ -118,11 +115,7 @@ is_term(Tokens) ->
 
 %% erl_parse makes the binaries of a term, so their size is bounded before.
 parse_term(Tokens) ->
-    Unit = case lists:keymember(unit, 3, Tokens) of
-               true -> ?LARGEST_UNIT;
-               false -> 1
-           end,
-    case bits(Tokens, 0) * Unit > ?MOST_BITS of
+    case bits(Tokens, 0) > ?MOST_BITS of
         true -> {error, {element(2, hd(Tokens)), ?MODULE, too_large}};
         false -> erl_parse:parse_term(Tokens)
     end.
@@ -130,14 +123,27 @@ parse_term(Tokens) ->
 %% Adds up the sizes of segments. The size behind a string is that of each of its characters.
 bits([{string, _, Text} | Tokens], Characters) -> bits(Tokens, Characters + length(Text));
 bits([{':', _} | Tokens], Characters) ->
-    size_of(Tokens) * max(1, Characters) + bits(Tokens, 0);
+    {Size, Behind} = size_of(Tokens),
+    {Unit, Rest} = unit_of(Behind),
+    Size * Unit * max(1, Characters) + bits(Rest, 0);
 bits([_ | Tokens], _) -> bits(Tokens, 0);
 bits([], _) -> 0.
 
 size_of([{Sign, _} | Tokens]) when Sign =:= '('; Sign =:= '+'; Sign =:= '-' -> size_of(Tokens);
-size_of([{integer, _, Size} | _]) -> Size;
-size_of([{char, _, Size} | _]) -> Size;
-size_of(_) -> 0.
+size_of([{integer, _, Size} | Tokens]) -> {Size, Tokens};
+size_of([{char, _, Size} | Tokens]) -> {Size, Tokens};
+size_of(Tokens) -> {0, Tokens}.
+
+%% Returns the unit of a segment from the tokens behind its size: `/little-unit:8'.
+unit_of([{')', _} | Tokens]) -> unit_of(Tokens);
+unit_of([{'/', _} | Tokens]) -> unit_of(Tokens, 1);
+unit_of(Tokens) -> {1, Tokens}.
+
+unit_of([{atom, _, unit}, {':', _}, {integer, _, Unit} | Tokens], Other) ->
+    unit_of(Tokens, max(Unit, Other));
+unit_of([{'-', _} | Tokens], Unit) -> unit_of(Tokens, Unit);
+unit_of([{atom, _, _}, {'-', _} | Tokens], Unit) -> unit_of(Tokens, Unit);
+unit_of(Tokens, Unit) -> {Unit, Tokens}.
 
 terms(Text, Line, Terms) ->
     case erl_scan:tokens([], Text, Line) of
@@ -168,8 +174,8 @@ message({Line, erl_parse, [_, []]}) ->
     io_lib:format("line ~w: the text ends inside a term; end every term with a full stop",
                   [line(Line)]);
 message({Line, ?MODULE, too_large}) ->
-    io_lib:format("line ~w: the binaries of the term have more than ~b bytes",
-                  [line(Line), ?MOST_BITS div 8]);
+    io_lib:format("line ~w: the binaries of the term may have at most ~ts bytes: make them smaller",
+                  [line(Line), whittle_number:text(?MOST_BITS div 8)]);
 message({Line, Module, Error}) ->
     io_lib:format("line ~w: ~ts", [line(Line), Module:format_error(Error)]).
 

@@ -4,10 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sizes/1, kinds/1, written/1, of_the_kernel/1, same/1, errors/1, patterns/1,
+-export([sizes/1, kinds/1, written/1, replaced/1, of_the_kernel/1, same/1, errors/1, patterns/1,
          link_net/1]).
 
-all() -> [sizes, kinds, written, of_the_kernel, same, errors, patterns, link_net].
+all() -> [sizes, kinds, written, replaced, of_the_kernel, same, errors, patterns, link_net].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -25,6 +25,20 @@ sizes(Config) ->
      end || Size <- [0, 1, 4, 65535, 65536, 65537, 200_000]],
     Large = made:file(in("large", Config), binary:copy(<<"x">>, 4 * 1024 * 1024 + 1)),
     ?assertEqual({error, efbig}, whittle_file:text(Large)).
+
+%% A write that fails leaves the older file, and no part of the new one.
+replaced(Config) ->
+    File = in("new", Config),
+    Names = fun() -> {ok, Found} = file:list_dir(filename:dirname(File)), lists:sort(Found) end,
+    Before = Names(),
+    [begin
+         ?assertEqual(ok, whittle_file:replace(File, [Bytes])),
+         ?assertEqual({ok, Bytes}, file:read_file(File))
+     end || Bytes <- [<<"one">>, <<"two">>]],
+    ok = file:make_symlink("/dev/full", File ++ ".part"),
+    ?assertEqual({error, enospc}, whittle_file:replace(File, <<"three">>)),
+    ?assertEqual({ok, <<"two">>}, file:read_file(File)),
+    ?assertEqual(["new"], Names() -- Before).
 
 %% A read of a pipe would wait.
 kinds(Config) ->

@@ -50,15 +50,21 @@ long_numbers(_) ->
 %% The text of such a binary is short.
 large_binaries(_) ->
     [begin
-         ?assertEqual({Segment, {error, "line 1: the binaries of the term have more than 10000000 "
-                                        "bytes"}},
+         ?assertEqual({Segment, {error, "line 1: the binaries of the term may have at most "
+                                        "10,000,000 bytes: make them smaller"}},
                       {Segment, refused(<<"{a, [<<", Segment/binary, ">>]}.\n">>)}),
          ?assert(whittle_term:begins(<<"<<", Segment/binary, ">>.\n">>, 1000))
      end || Segment <- [<<"0:99999999999">>, <<"0:(+99999999999)">>, <<"0:400000/unit:256">>,
+                        <<"0:(400000)/integer-unit:256-big">>,
+                        <<"1, 0:400000/unit:1-unit:256">>,
                         <<"\"aaa\" \"bbb\":20000000">>, <<"0:50000000, 1, 0:50000000">>,
                         <<"0:99999999999/binary">>]],
     ?assertEqual({ok, [<<1:8000, "ab":16/unit:2>>]},
-                 whittle_term:parse(<<"<<1:8000, \"ab\":16/unit:2>>.">>)).
+                 whittle_term:parse(<<"<<1:8000, \"ab\":16/unit:2>>.">>)),
+    %% Each segment has a unit of its own.
+    ?assertEqual({ok, [{unit, <<1:400000, 2:8/unit:256>>, <<3:400000>>}]},
+                 whittle_term:parse(<<"{unit, <<1:400000/unit:1, 2:8/unit:256>>, "
+                                      "<<3:400000>>}.">>)).
 
 refused(Bytes) ->
     case whittle_term:parse(Bytes) of

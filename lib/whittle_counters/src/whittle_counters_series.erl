@@ -3,7 +3,7 @@
 %% Only the process of the registry calls the functions that take a store().
 %%
 %% == Why no update is lost ==
-%% A word of shared memory belongs to one series for ever. A reset moves the series' base instead
+%% A word of shared memory belongs to one series forever. A reset moves the series' base instead
 %% of writing the word. An expired series stays hidden in the table (whittle_counters_expiry). A
 %% series with a handle does not expire.
 -module(whittle_counters_series).

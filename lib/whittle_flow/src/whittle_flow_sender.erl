@@ -284,7 +284,7 @@ sync(#sender{link = Link0} = Sender, Timeout)
         [] -> {ok, Settled}
     end.
 
-%% Credit goes to the process that found the receiver. Another process would wait for ever.
+%% Credit goes to the process that found the receiver. Another process would wait forever.
 owned(#link{owner = Owner} = Link) when Owner =:= none; Owner =:= self() -> Link;
 owned(#link{owner = Owner}) -> error({not_owner, Owner}).
 

@@ -392,7 +392,7 @@ step() -> frequency([{12, push}, {4, {push_many, range(0, 9)}}, {2, hold}, {2, c
                      {2, flush}, {3, {sync, oneof([0, 1])}}, {2, settle}]).
 
 %% A killed batcher with a name restarts at once. Its sender blocks while the test holds it, so the
-%% test releases it before a push that could wait for ever.
+%% test releases it before a push that could wait forever.
 balanced(To, Policy, Options, Steps) ->
     Table = ets:new(handled, [public, ordered_set]),
     Batcher = ledger(To, Table),
@@ -453,7 +453,7 @@ synced(Timeout, #{sender := S} = State) ->
                                                             State#{sender := S1})}
     end.
 
-%% Another process does not get the sender's credit. The call raises instead of waiting for ever.
+%% Another process does not get the sender's credit. The call raises instead of waiting forever.
 owner_only(_) ->
     Batcher = start(#{}),
     {ok, S} = whittle_flow_sender:new(Batcher, #{batch => 1, window => 1}),

@@ -255,7 +255,7 @@ owner_dies(Config) ->
     ?assertEqual(Before, descriptors()).
 
 %% Users should not kill this process. If they do, the VM closes the descriptor, and senders do not
-%% wait for ever.
+%% wait forever.
 server_killed(Config) ->
     Before = descriptors(),
     Port = open(Config, [{active, false}]),

@@ -119,7 +119,7 @@ garbage(_) ->
                                             end, Popped)
                   end)).
 
-%% Nobody pops, and noise with silences comes for ever.
+%% Nobody pops, and noise with silences comes forever.
 bounded_errors(_) ->
     Noise = fun(_, I) -> whittle_serial_packet:silent(whittle_serial_packet:push(<<9, 1>>, I)) end,
     Input = lists:foldl(Noise, whittle_serial_packet:new(1, 10), lists:seq(1, 1000)),

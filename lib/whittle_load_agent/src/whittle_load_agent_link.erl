@@ -8,7 +8,7 @@
 -module(whittle_load_agent_link).
 -behaviour(gen_server).
 
--export([start_link/0, ended/1]).
+-export([start_link/0, end_vm/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -record(link, {port :: port(),
@@ -22,9 +22,9 @@
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, none, []).
 
 %% @doc Ends the VM. By default halt/1 waits until all ports have sent their bytes. A server that
-%% does not read would keep the VM alive for ever.
--spec ended(0 | 1) -> no_return().
-ended(Code) -> halt(Code, [{flush, false}]).
+%% does not read would keep the VM alive forever.
+-spec end_vm(0 | 1) -> no_return().
+end_vm(Code) -> halt(Code, [{flush, false}]).
 
 %% @private
 -spec init(none) -> {ok, #link{}}.
@@ -69,8 +69,8 @@ handle_cast(_, Link) -> {noreply, Link}.
 handle_info({Port, {data, Bytes}}, #link{port = Port} = Link) ->
     {noreply, obey(binary_to_term(Bytes), Link)};
 %% The coordinator has ended.
-handle_info({Port, eof}, #link{port = Port}) -> ended(1);
-handle_info({'EXIT', Port, _}, #link{port = Port}) -> ended(1);
+handle_info({Port, eof}, #link{port = Port}) -> end_vm(1);
+handle_info({'EXIT', Port, _}, #link{port = Port}) -> end_vm(1);
 handle_info({'EXIT', Pace, Reason}, #link{pace = Pace} = Link) -> {stop, Reason, Link};
 handle_info({second, Second}, #link{start = Start} = Link) ->
     _ = erlang:send_after(milliseconds(Start + (Second + 2) * 1_000_000_000), self(),
@@ -100,8 +100,8 @@ obey(stop, #link{start = Start} = Link) ->
     Port ! {self(), close},
     %% The exit signal of a port that closes comes before its last bytes are written.
     receive
-        {Port, closed} -> ended(0);
-        {'EXIT', Port, Reason} when Reason =/= normal -> ended(1)
+        {Port, closed} -> end_vm(0);
+        {'EXIT', Port, Reason} when Reason =/= normal -> end_vm(1)
     end.
 
 milliseconds(Ns) -> Ns div 1_000_000.

@@ -15,14 +15,14 @@ start(_, _) ->
 
 %% @doc Stops the application. An agent ends its VM here: a link that crashes and a SIGTERM stop the
 %% application, and they would then leave the end to the VM, which waits until all sockets have sent
-%% their bytes. A server that does not read would keep it alive for ever.
+%% their bytes. A server that does not read would keep it alive forever.
 -spec stop(term()) -> ok.
 stop(_) ->
     case os:getenv("WHITTLE_LOAD_AGENT") of
         "stdio" ->
             %% The report of a crash may still be on its way.
             _ = logger_std_h:filesync(default),
-            whittle_load_agent_link:ended(1);
+            whittle_load_agent_link:end_vm(1);
         _ -> ok
     end.
 

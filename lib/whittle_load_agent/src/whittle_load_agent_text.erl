@@ -2,7 +2,7 @@
 %% @hidden
 -module(whittle_load_agent_text).
 
--export([fill/2, begins/2, lower/1, delivered/2]).
+-export([fill/2, begins/2, lower/1, trimmed/1, delivered/2]).
 
 %% The longest number of a moment in nanoseconds.
 -define(DIGITS, 20).
@@ -27,6 +27,18 @@ begins(Prefix, Text) -> binary:longest_common_prefix([Prefix, Text]) =:= byte_si
 %% @doc Changes the capitals of ASCII. The bytes of a header need not be UTF-8.
 -spec lower(binary()) -> binary().
 lower(Text) -> << <<(if C >= $A, C =< $Z -> C + 32; true -> C end)>> || <<C>> <= Text >>.
+
+%% @doc Removes blanks and tabs at both ends. The time is linear, also for a text of blanks. The
+%% bytes need not be UTF-8.
+-spec trimmed(binary()) -> binary().
+trimmed(<<C, Rest/binary>>) when C =:= $\s; C =:= $\t -> trimmed(Rest);
+trimmed(Text) -> first(byte_size(Text), Text).
+
+first(Size, Text) ->
+    case Size > 0 andalso binary:at(Text, Size - 1) of
+        C when C =:= $\s; C =:= $\t -> first(Size - 1, Text);
+        _ -> binary:part(Text, 0, Size)
+    end.
 
 %% @doc Makes the event of a message. If the message contains the moment of its sending, the event
 %% tells how long it was on its way.

@@ -17,7 +17,7 @@
 
 -export([init/2, step/3, data/2, closed/1, match/2, bye/1, keep_alive/1]).
 
--import(whittle_load_agent_text, [fill/2, begins/2, delivered/2, lower/1]).
+-import(whittle_load_agent_text, [fill/2, begins/2, delivered/2, lower/1, trimmed/1]).
 
 %% The state of a user that waits: open, no bytes of a frame, no fragments of a message.
 -record(open, {buffer = <<>> :: binary(),
@@ -164,16 +164,6 @@ field(<<"sec-websocket-protocol">>, Value, #response{subprotocol = Subprotocol})
     end;
 field(<<"sec-websocket-extensions">>, _, _) -> {error, unknown_extension};
 field(_, _, _) -> ok.
-
-%% A regular expression would take a time that grows with the square of the blanks in the text.
-trimmed(<<C, Rest/binary>>) when C =:= $\s; C =:= $\t -> trimmed(Rest);
-trimmed(Text) -> trimmed(Text, byte_size(Text)).
-
-trimmed(Text, Size) ->
-    case Size > 0 andalso binary:at(Text, Size - 1) of
-        C when C =:= $\s; C =:= $\t -> trimmed(Text, Size - 1);
-        _ -> binary:part(Text, 0, Size)
-    end.
 
 has(Token, Value, Field) ->
     Tokens = [trimmed(One) || One <- binary:split(lower(Value), <<",">>, [global])],

@@ -1,4 +1,4 @@
-%% @doc Prints one line and waits for ever: the smallest program whose idle memory a study can
+%% @doc Prints one line and waits forever: the smallest program whose idle memory a study can
 %% measure.
 -module(waiting).
 -behaviour(application).

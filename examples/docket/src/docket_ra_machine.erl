@@ -1,0 +1,118 @@
+%% @doc Does the operations that a group of Raft has agreed on, over rows in memory.
+%%
+%% Each node has such a machine. Its state is a pure value, so a snapshot is the state itself, and
+%% each node gets the same state from the same operations. The callbacks are those of Ra's behavior
+%% `ra_machine'. This module does not name it, because docket also compiles without Ra.
+%% @hidden
+-module(docket_ra_machine).
+
+-export([init/1, apply/3]).
+%% Queries, which Ra runs with the state as the last argument
+-export([ask/2, count/1]).
+%% The rows: only an operation that runs may call these.
+-export([read/3, write/2, delete/2, before/2]).
+
+-export_type([state/0]).
+
+%% A snapshot takes the place of the log after so many operations, or bytes of documents.
+-define(OPERATIONS, 4096).
+-define(BYTES, 64_000_000).
+
+-record(state, {rows :: #{docket_store:table() => {ordered_set, gb_trees:tree(term(), tuple())}
+                                                | {set, #{term() => tuple()}}},
+                count = 0 :: non_neg_integer(),         % operations since the first start
+                %% Since the last snapshot
+                operations = 0 :: non_neg_integer(),
+                bytes = 0 :: non_neg_integer()}).
+-opaque state() :: #state{}.
+
+%% @doc Makes the state without a case.
+-spec init(map()) -> state().
+init(_) ->
+    #state{rows = maps:from_list([{Name, {Type, empty(Type)}}
+                                  || {Name, _, Type} <- docket_cases:tables()])}.
+
+empty(ordered_set) -> gb_trees:empty();
+empty(set) -> #{}.
+
+%% @doc Does an operation. Its result is the answer to the node that has asked for it. `snapshot' makes
+%% a snapshot at once.
+-spec apply(map(), docket_cases:operation() | snapshot, state()) ->
+          {state(), term()} | {state(), term(), list()}.
+apply(#{index := Index}, snapshot, State) -> released(Index, ok, State);
+apply(#{index := Index}, Operation, #state{count = Count} = State) ->
+    {Result, Next} = worked(Operation, State),
+    kept(Index, Result, Next#state{count = Count + 1,
+                                   operations = Next#state.operations + 1,
+                                   bytes = Next#state.bytes + bytes(Operation)}).
+
+bytes({attach, _, _, Bytes, _}) -> byte_size(Bytes);
+bytes(_) -> 0.
+
+kept(Index, Result, #state{operations = Operations, bytes = Bytes} = State)
+  when Operations >= ?OPERATIONS; Bytes >= ?BYTES ->
+    released(Index, Result, State);
+kept(_, Result, State) -> {State, Result}.
+
+released(Index, Result, State) ->
+    Fresh = State#state{operations = 0, bytes = 0},
+    {Fresh, Result, [{release_cursor, Index, Fresh}]}.
+
+%% @doc Does an operation that only reads.
+-spec ask(docket_cases:operation(), state()) -> {ok, term()} | {error, docket_cases:refusal()}.
+ask(Operation, State) -> element(1, worked(Operation, State)).
+
+%% @doc Counts the operations since the first start of the group.
+-spec count(state()) -> non_neg_integer().
+count(#state{count = Count}) -> Count.
+
+%% The rows are in the dictionary of Ra's process while an operation runs.
+worked(Operation, #state{rows = Rows} = State) ->
+    _ = put(?MODULE, Rows),
+    try docket_cases:work(?MODULE, Operation) of
+        Result -> {Result, State#state{rows = get(?MODULE)}}
+    after
+        erase(?MODULE)
+    end.
+
+%% @doc Reads the row with a key.
+-spec read(docket_store:table(), term(), read | write) -> [docket_store:row()].
+read(Table, Key, _) ->
+    case get(?MODULE) of
+        #{Table := {ordered_set, Tree}} ->
+            case gb_trees:lookup(Key, Tree) of
+                {value, Row} -> [Row];
+                none -> []
+            end;
+        #{Table := {set, #{Key := Row}}} -> [Row];
+        #{Table := {set, _}} -> []
+    end.
+
+%% @doc Writes a row.
+-spec write(docket_store:table(), docket_store:row()) -> ok.
+write(Table, Row) ->
+    Key = element(2, Row),
+    change(Table, fun(ordered_set, Tree) -> gb_trees:enter(Key, Row, Tree);
+                     (set, Map) -> Map#{Key => Row}
+                  end).
+
+%% @doc Deletes the row with a key.
+-spec delete(docket_store:table(), term()) -> ok.
+delete(Table, Key) ->
+    change(Table, fun(ordered_set, Tree) -> gb_trees:delete_any(Key, Tree);
+                     (set, Map) -> maps:remove(Key, Map)
+                  end).
+
+change(Table, Fun) ->
+    #{Table := {Type, Kept}} = Rows = get(?MODULE),
+    _ = put(?MODULE, Rows#{Table := {Type, Fun(Type, Kept)}}),
+    ok.
+
+%% @doc Finds the greatest key before a key.
+-spec before(docket_store:table(), term()) -> term() | '$end_of_table'.
+before(Table, Key) ->
+    #{Table := {ordered_set, Tree}} = get(?MODULE),
+    case gb_trees:smaller(Key, Tree) of
+        {Before, _} -> Before;
+        none -> '$end_of_table'
+    end.

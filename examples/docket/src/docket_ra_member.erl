@@ -1,0 +1,293 @@
+%% @doc Makes this node a member of the Raft group of all nodes.
+%%
+%% The members are the nodes of the setting `nodes'. The group starts when all of them are there and
+%% none was a member before. A node with its directory goes on as the member that it was. A node that
+%% has lost its directory must not go on so: it has forgotten its votes, and changes that it has
+%% helped to acknowledge. The others remove that member, and add a new one that starts empty.
+%% @hidden
+-module(docket_ra_member).
+-behaviour(gen_server).
+
+%% Ra need not be there.
+-ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2}, {ra, remove_member, 3},
+              {ra, add_member, 3}, {ra, trigger_election, 1}, {ra, consistent_query, 3},
+              {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2}, {ra_system, start, 1}, {ra_system, derive_names, 1},
+              {ra_directory, uid_of, 2}, {ra_log_meta, fetch, 4}]).
+
+-export([start_link/0, id/0, is_loaded/0, history/0, format_error/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+
+-export_type([error/0]).
+
+-type error() :: {ra, term()}.
+
+%% The name of Ra's system, which owns the files, and that of the member's process
+-define(SYSTEM, docket).
+-define(SERVER, docket_ra).
+%% The log of a node is in memory too until it has this size.
+-define(LOG_BYTES, 8_000_000).
+-define(CALL_MS, 5000).
+-define(ASK_MS, 1000).
+%% In Ra 2.2.0 a member does not answer to a snapshot that it has already. The leader then sends it
+%% nothing else until the first time is over, and the member asks again after the second. This may
+%% repeat without end, so after the third the node becomes a new member.
+-define(SNAPSHOT_MS, 10000).
+-define(BEHIND_MS, 2000).
+-define(STUCK_MS, 20000).
+
+%% `waits' is the last line about what this node waits for. `behind' says how many changes a member
+%% has that lacks some, and since when it has not got more.
+-record(state, {waits = none :: none | loaded | binary(),
+                behind = none :: none | {non_neg_integer(), Since :: integer()}}).
+
+%% @doc Starts the member. A node that is alone is ready when this returns.
+-spec start_link() -> gen_server:start_ret().
+start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
+
+%% @doc Returns Ra's name of this node's member.
+-spec id() -> {atom(), node()}.
+id() -> {?SERVER, node()}.
+
+%% @doc Tells whether this node has got the changes that were acknowledged before it started.
+-spec is_loaded() -> boolean().
+is_loaded() -> persistent_term:get(?MODULE, false).
+
+%% @doc Tells whether this node has ever voted, or taken part in a change. Other nodes ask this.
+-spec history() -> some | none.
+history() ->
+    case ra_directory:uid_of(?SYSTEM, ?SERVER) of
+        undefined -> none;
+        Uid ->
+            case ra_log_meta:fetch(name(log_meta), Uid, current_term, 0) of
+                0 -> none;
+                _ -> some
+            end
+    end.
+
+name(Key) -> maps:get(Key, ra_system:derive_names(?SYSTEM)).
+
+%% @private
+-spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, error()}}}.
+init([]) ->
+    process_flag(trap_exit, true),
+    first(docket_cluster:nodes()).
+
+first([_]) ->
+    case attempt() of
+        ok -> {ok, loaded()};
+        {error, Reason} -> {stop, {shutdown, {store, Reason}}};
+        _ -> first([node()])
+    end;
+first(_) ->
+    self() ! attempt,
+    {ok, #state{}}.
+
+loaded() ->
+    _ = monitor(process, ?SERVER),
+    ok = persistent_term:put(?MODULE, true),
+    #state{waits = loaded}.
+
+%% @private
+-spec handle_call(term(), gen_server:from(), #state{}) -> {noreply, #state{}}.
+handle_call(_, _, State) -> {noreply, State}.
+
+%% @private
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) -> {noreply, State}.
+
+%% @private
+-spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
+handle_info(attempt, #state{waits = loaded} = State) -> {noreply, State};
+handle_info(attempt, State) ->
+    case attempt() of
+        ok ->
+            docket:say("the cases are loaded"),
+            {noreply, loaded()};
+        {behind, Count} ->
+            {noreply, waiting("this node loads the changes of the others", behind(Count, State))};
+        {wait, Why} -> {noreply, waiting(["this node ", Why], State#state{behind = none})};
+        %% The cause may pass, such as a full disk.
+        {error, Reason} -> {noreply, waiting(format_error(Reason), State)}
+    end;
+%% It ends when it cannot write, for example.
+handle_info({'DOWN', _, process, _, _}, #state{waits = loaded} = State) ->
+    docket:say("the member of the Raft group has ended; it starts again"),
+    ok = persistent_term:put(?MODULE, false),
+    self() ! attempt,
+    {noreply, State#state{waits = none}};
+handle_info(_, State) -> {noreply, State}.
+
+waiting(Why, #state{waits = Waits} = State) ->
+    Line = unicode:characters_to_binary(Why),
+    _ = [docket:say(Line) || Line =/= Waits],
+    _ = erlang:send_after(docket_config:get(retry), self(), attempt),
+    State#state{waits = Line}.
+
+%% @private
+-spec terminate(term(), #state{}) -> ok.
+terminate(_, _) ->
+    ok = persistent_term:put(?MODULE, false),
+    %% While the whole node stops, OTP stops Ra too, and answers no request for it.
+    case init:get_status() of
+        {stopping, _} -> ok;
+        _ ->
+            _ = application:stop(ra),
+            ok
+    end.
+
+behind(Count, #state{behind = {Count, Since}} = State) ->
+    case {erlang:monotonic_time(millisecond) - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
+        {true, [{_, Doing}]} when Doing =:= follower; Doing =:= await_condition ->
+            left([Node || {Node, some} <- others()], State);
+        _ -> State
+    end;
+behind(Count, State) -> State#state{behind = {Count, erlang:monotonic_time(millisecond)}}.
+
+%% The next attempt finds a node without a member.
+left([_, _ | _] = Members, State) ->
+    docket:say("this node gets no changes from the others, and becomes a new member"),
+    _ = case removed(Members) of
+            ok -> ra:force_delete_server(?SYSTEM, id());
+            Wait -> Wait
+        end,
+    State#state{behind = none};
+left(_, State) -> State.
+
+%% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes this
+%% node has. Ra's processes and tables may
+%% be gone at any time. After a fault Ra starts anew.
+attempt() ->
+    try steps([fun system/0, fun member/0, fun elected/0, fun current/0, fun settled/0]) of
+        {error, _} = Error -> stopped(Error);
+        Other -> Other
+    catch
+        _:Reason -> stopped({error, {ra, Reason}})
+    end.
+
+stopped(Error) ->
+    _ = application:stop(ra),
+    Error.
+
+steps([]) -> ok;
+steps([Step | More]) ->
+    case Step() of
+        ok -> steps(More);
+        Other -> Other
+    end.
+
+system() ->
+    Dir = filename:join(docket_config:get(dir), "ra"),
+    case application:ensure_all_started(ra) of
+        {ok, _} ->
+            done(ra_system:start(#{name => ?SYSTEM, names => ra_system:derive_names(?SYSTEM),
+                                   data_dir => Dir, wal_data_dir => Dir,
+                                   wal_max_size_bytes => ?LOG_BYTES}));
+        {error, Reason} -> {error, {ra, Reason}}
+    end.
+
+done(ok) -> ok;
+done({ok, _}) -> ok;
+done({error, {already_started, _}}) -> ok;
+done({error, Reason}) -> {error, {ra, Reason}}.
+
+member() ->
+    case {whereis(?SERVER), ra_directory:uid_of(?SYSTEM, ?SERVER)} of
+        {undefined, undefined} -> fresh(others());
+        {undefined, _} -> done(ra:restart_server(?SYSTEM, id()));
+        {_, _} -> ok
+    end.
+
+others() -> [{Node, asked(Node)} || Node <- docket_cluster:nodes(), Node =/= node()].
+
+asked(Node) ->
+    try erpc:call(Node, ?MODULE, history, [], ?CALL_MS)
+    catch _:_ -> unknown
+    end.
+
+fresh(Others) ->
+    case {[Node || {Node, some} <- Others], [Node || {Node, unknown} <- Others]} of
+        {[], []} -> start();
+        {[], Missing} ->
+            {wait, ["has no cases, and waits for ",
+                    lists:join(", ", [atom_to_list(Node) || Node <- Missing]), " to be ready"]};
+        %% A change needs both of two nodes, so the other one has all.
+        {[_], []} when length(Others) =:= 1 -> start();
+        {Members, _} ->
+            case removed(Members) of
+                ok -> steps([fun() -> added(Members) end, fun start/0]);
+                Wait -> Wait
+            end
+    end.
+
+removed(Members) ->
+    case ra:remove_member(servers(Members), id(), ?CALL_MS) of
+        {ok, _, _} -> ok;
+        Other -> refused(Other, not_member)
+    end.
+
+added(Members) ->
+    case ra:add_member(servers(Members), id(), ?CALL_MS) of
+        {ok, _, _} -> ok;
+        Other -> refused(Other, already_member)
+    end.
+
+servers(Nodes) -> [{?SERVER, Node} || Node <- Nodes].
+
+%% With several members to ask, Ra gives the reasons of all.
+refused({error, Fine}, Fine) -> ok;
+refused({error, {no_more_servers_to_try, Errors}}, Fine) ->
+    case lists:member({error, Fine}, Errors) of
+        true -> ok;
+        false -> refused(other, Fine)
+    end;
+refused(_, _) -> {wait, "has no cases, and waits until most of the others let it join"}.
+
+start() ->
+    %% Ra keeps entries of former members in its files, so each member has a name of its own there.
+    Uid = ra:new_uid(<<"docket">>),
+    Config = #{id => id(), uid => Uid, cluster_name => ?SERVER,
+               %% docket_ra_machine decides when to make a snapshot.
+               log_init_args => #{uid => Uid, snapshot_interval => 1},
+               initial_members => servers(docket_cluster:nodes()),
+               install_snap_rpc_timeout => ?SNAPSHOT_MS, await_condition_timeout => ?BEHIND_MS,
+               machine => {module, docket_ra_machine, #{}}},
+    case done(ra:start_server(?SYSTEM, Config)) of
+        %% Ra saves the name of the member half a second later. Without it the log is lost.
+        ok -> done(dets:sync(name(directory_rev)));
+        Error -> Error
+    end.
+
+%% A new member does not call for an election by itself, and one that was added may be forgotten when
+%% the leader changes at that moment.
+elected() ->
+    case history() of
+        some -> ok;
+        none ->
+            case [Node || {Node, some} <- others()] of
+                [_, _ | _] = Members -> added(Members);
+                _ -> ra:trigger_election(id())
+            end
+    end.
+
+current() ->
+    Count = {docket_ra_machine, count, []},
+    case {ra:consistent_query(id(), Count, ?ASK_MS), ra:local_query(id(), Count, ?ASK_MS)} of
+        {{ok, All, _}, {ok, {_, Own}, _}} when Own >= All -> ok;
+        {{ok, _, _}, {ok, {_, Own}, _}} -> {behind, Own};
+        {_, _} -> {wait, "waits until most nodes have agreed on a leader"}
+    end.
+
+%% When Ra 2.2.0 applies the change of a member again after a restart, the leader believes that the
+%% others have nothing. It offers them its snapshot, and some get stuck (SNAPSHOT_MS). A snapshot takes
+%% such changes out of the log.
+settled() ->
+    case length(docket_cluster:nodes()) > 1
+        andalso ra:process_command(id(), snapshot, ?CALL_MS) of
+        false -> ok;
+        {ok, ok, _} -> ok;
+        _ -> {wait, "waits until most nodes have its snapshot"}
+    end.
+
+%% @doc Formats the reason why the member did not start.
+-spec format_error(error()) -> unicode:chardata().
+format_error({ra, Reason}) -> io_lib:format("Ra cannot start: ~0tP", [Reason, 12]).

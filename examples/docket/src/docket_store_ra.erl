@@ -1,0 +1,110 @@
+%% @doc Keeps the rows with Ra, a library for Raft: the nodes agree on each change before one of them
+%% acknowledges it.
+%%
+%% A change, and a read by key, goes to the leader of the group. A scan reads the rows of this node,
+%% which may lag behind. Ra is no part of docket: README.md says how to build with it.
+%% @hidden
+-module(docket_store_ra).
+-behaviour(docket_store).
+
+%% Ra need not be there.
+-ignore_xref([{ra, process_command, 3}, {ra, consistent_query, 3}, {ra, local_query, 3}]).
+
+-export([check/0, start_link/0, ready/0, run/2, format_error/1]).
+
+-export_type([error/0]).
+
+-type error() :: {no_ra, []} | {no_directory, []}
+               | {directory, {file:filename(), file:posix()}}
+               | docket_ra_member:error().
+
+-define(READY_MS, 1000).
+
+%% @doc Checks that this program contains Ra, and that the directory can be written.
+-spec check() -> ok | {error, error()}.
+check() ->
+    case {code:ensure_loaded(ra), docket_config:get(dir)} of
+        {{error, _}, _} -> {error, {no_ra, []}};
+        %% A node that forgets its vote could break the promises of Raft.
+        {_, none} -> {error, {no_directory, []}};
+        {_, Dir} -> writable(Dir)
+    end.
+
+writable(Dir) ->
+    Probe = filename:join(Dir, "docket.probe"),
+    case [filelib:ensure_dir(Probe), file:write_file(Probe, <<"probe">>), file:delete(Probe)] of
+        [ok, ok, ok] -> ok;
+        Results ->
+            [{error, Reason} | _] = [Error || {error, _} = Error <- Results],
+            {error, {directory, {Dir, Reason}}}
+    end.
+
+%% @doc Starts the process that makes this node a member of the group.
+-spec start_link() -> gen_server:start_ret().
+start_link() -> docket_ra_member:start_link().
+
+%% @doc Tells whether this node has the changes that were acknowledged before it started, and knows a
+%% leader.
+-spec ready() -> boolean().
+ready() ->
+    docket_ra_member:is_loaded()
+        andalso case asked(fun() -> ra:local_query(docket_ra_member:id(), query(count, []),
+                                                   ?READY_MS)
+                           end, read) of
+                    {ok, _, {_, _}} -> true;
+                    _ -> false
+                end.
+
+%% @doc Does an operation. When a change is acknowledged, it is on the disks of most nodes.
+-spec run(write | read | scan, docket_cases:operation()) ->
+          {ok, term()} | {error, docket_cases:refusal() | docket_store:refusal()}.
+run(Kind, Operation) ->
+    case docket_ra_member:is_loaded() of
+        false -> {error, not_ready};
+        true ->
+            case asked(fun() -> sent(Kind, Operation, docket_config:get(deadline)) end, Kind) of
+                {ok, {{_, _}, Result}, _} when Kind =:= scan -> Result;
+                {ok, Result, _} -> Result;
+                {error, _} = Error -> Error
+            end
+    end.
+
+sent(write, Operation, Deadline) -> ra:process_command(docket_ra_member:id(), Operation, Deadline);
+sent(read, Operation, Deadline) ->
+    %% Only the leader of a majority can know the latest change.
+    case docket_cluster:is_majority() of
+        true -> ra:consistent_query(docket_ra_member:id(), query(ask, [Operation]), Deadline);
+        false -> {error, minority}
+    end;
+sent(scan, Operation, Deadline) ->
+    ra:local_query(docket_ra_member:id(), query(ask, [Operation]), Deadline).
+
+%% Other nodes run it too, so it is a name and not a fun: they may have another version of docket.
+query(Function, Arguments) -> {docket_ra_machine, Function, Arguments}.
+
+asked(Fun, Kind) ->
+    try Fun() of
+        {ok, _, _} = Answer -> Answer;
+        {error, minority} = Error -> Error;
+        %% Nobody got the operation.
+        {error, noproc} -> {error, not_ready};
+        _ -> {error, lost(Kind)}
+    catch
+        exit:_ -> {error, lost(Kind)}
+    end.
+
+%% A leader that is gone may have sent the change to the others.
+lost(write) -> unknown;
+lost(_) -> not_ready.
+
+%% @doc Formats the reason why the store did not start.
+-spec format_error(error()) -> unicode:chardata().
+format_error({no_ra, _}) ->
+    "this program does not contain Ra; build it with ERL_LIBS=$(examples/docket/fetch-ra) and "
+        "--app ra, or use DOCKET_STORE=mnesia";
+format_error({no_directory, _}) ->
+    "the store ra needs a directory that stays; set DOCKET_DIR, or use DOCKET_STORE=mnesia";
+format_error({directory, {Dir, Reason}}) ->
+    io_lib:format("the directory ~ts of the setting dir (DOCKET_DIR) cannot be written: ~ts",
+                  [Dir, file:format_error(Reason)]);
+format_error(Reason) -> docket_ra_member:format_error(Reason).

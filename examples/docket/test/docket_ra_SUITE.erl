@@ -1,0 +1,292 @@
+%% Tests the store `ra': one node, and three nodes that crash, part, and come together again.
+%%
+%% The nodes are peers of this test, which talks to them over their standard input and output, so
+%% it is no part of their network. A partition is a cookie that does not fit.
+-module(docket_ra_SUITE).
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
+         replaced/1, replaced_of_two/1, long_log/1]).
+%% Nodes call it.
+-export([new_cases/2]).
+
+-define(SECRET, "secret").
+
+all() ->
+    case {code:ensure_loaded(json), code:lib_dir(ra)} of
+        {{error, _}, _} ->
+            io:format("docket_ra_SUITE: skipped, OTP before 27 has no json~n"),
+            [];
+        {_, {error, _}} ->
+            io:format("docket_ra_SUITE: skipped, there is no Ra; examples/docket/fetch-ra gets it~n"),
+            [];
+        _ ->
+            [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
+             replaced_of_two, long_log]
+    end.
+
+init_per_testcase(Case, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "ra_" ++ atom_to_list(Case)),
+    _ = file:del_dir_r(Dir),
+    Host = lists:last(string:split(atom_to_list(node()), "@")),
+    Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
+    put(nodes, [list_to_atom(Letter ++ Id ++ "@" ++ Host) || Letter <- ["a", "b", "c"]]),
+    _ = application:load(docket),
+    [application:set_env(docket, Key, Value)
+     || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {store, ra}, {dir, Dir}]],
+    [{dir, Dir} | Config].
+
+end_per_testcase(_, _) ->
+    _ = application:stop(docket),
+    ok = application:unload(docket).
+
+names(Count) -> lists:sublist(get(nodes), Count).
+
+%% The API and the pages do not depend on the store.
+http(Config) ->
+    {ok, _} = application:ensure_all_started(docket),
+    [docket_SUITE:Case(Config)
+     || Case <- [life, two_editors, closed, documents, other_users, pages, forms,
+                 refused_forms]],
+    ok = application:stop(docket).
+
+no_directory(_) ->
+    application:set_env(docket, dir, none),
+    {error, {docket, {{store, {no_directory, _} = Error}, _}}} =
+        application:ensure_all_started(docket),
+    {match, _} = re:run(docket_store_ra:format_error(Error), "DOCKET_DIR").
+
+kept(_) ->
+    {ok, _} = application:ensure_all_started(docket),
+    Key = {<<"ann">>, docket_store:new_id(0)},
+    {ok, Case} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
+    ok = application:stop(docket),
+    {ok, _} = application:ensure_all_started(docket),
+    ?assertEqual({ok, Case}, docket:run({show, Key})),
+    ?assertEqual({ok, {[Case], none}}, docket:run({list, <<"ann">>, last, 10, #{}})),
+    %% The member starts again when it has ended, and also the whole of Ra.
+    [begin
+         true = exit(whereis(Name), kill),
+         ok = until(fun() -> whereis(Name) =/= undefined end),
+         ok = until(fun() -> {ok, Case} =:= docket:run({show, Key}) end)
+     end
+     || Name <- [docket_ra, ra_docket_log_wal, ra_sup]],
+    ok = application:stop(docket).
+
+%% All nodes have the cases that one of them has written.
+together(Config) ->
+    Peers = started(names(3), Config),
+    Ids = [new_case(Peer) || Peer <- Peers],
+    [{ok, _} = show(Id, Peer) || Id <- Ids, Peer <- Peers],
+    [ok = until(fun() -> lists:sort(Ids) =:= listed(Peer) end) || Peer <- Peers],
+    stopped(Peers).
+
+%% The leader is killed while all nodes write. The others go on, and each acknowledged case is there.
+%% Then one of two is killed: what is left refuses.
+leader_killed(Config) ->
+    Peers = started(names(3), Config),
+    Writers = [start_writer(Peer) || Peer <- Peers],
+    Early = acknowledged(100),
+    Leader = leader(hd(Peers)),
+    Lost = hd([Peer || Peer <- Peers, on(Peer, erlang, node, []) =:= Leader]),
+    ok = kill(Lost),
+    [A, B] = Peers -- [Lost],
+    Late = acknowledged(100),
+    [true = exit(Writer, kill) || Writer <- Writers],
+    Ids = Early ++ Late ++ acknowledged(0),
+    C = start(Leader, names(3), Config),
+    ok = until(fun() -> is_ready(C) end),
+    [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)}) || Id <- Ids, Peer <- [A, B, C]],
+    [ok = until(fun() -> Ids -- listed(Peer) =:= [] end) || Peer <- [A, B, C]],
+    ok = kill(C),
+    ok = kill(B),
+    ok = until(fun() -> not is_ready(A) end),
+    ?assertEqual({error, minority}, create(A)),
+    ?assertEqual({error, minority}, show(hd(Ids), A)),
+    ?assertEqual([], Ids -- listed(A)),
+    stopped([A]).
+
+%% All cases that were acknowledged are there after all nodes were killed at once.
+all_killed(Config) ->
+    Peers = started(names(3), Config),
+    Writers = [start_writer(Peer) || Peer <- Peers],
+    Early = acknowledged(300),
+    Pids = [on(Peer, os, getpid, []) || Peer <- Peers],
+    [true = unlink(Peer) || Peer <- Peers],
+    [] = os:cmd("kill -KILL " ++ lists:join(" ", Pids)),
+    [true = exit(Writer, kill) || Writer <- Writers],
+    Again = started(names(3), Config),
+    [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)})
+     || Id <- Early ++ acknowledged(0), Peer <- Again],
+    stopped(Again).
+
+%% One of three is cut off. It refuses, and has the changes of the others when it is back.
+alone(Config) ->
+    [A, B, C] = Peers = started(names(3), Config),
+    Before = new_case(C),
+    ok = parted([A, B], [C]),
+    ok = until(fun() -> not is_ready(C) end),
+    ?assertEqual({error, minority}, create(C)),
+    ok = until(fun() -> is_ready(A) andalso is_ready(B) end),
+    Meanwhile = new_case(A),
+    ok = joined([A, B], [C]),
+    ok = until(fun() -> is_ready(C) end),
+    [{ok, _} = show(Id, Peer) || Id <- [Before, Meanwhile, new_case(C)], Peer <- Peers],
+    stopped(Peers).
+
+%% A node that lost its disk becomes a new member, and gets everything from the others.
+replaced(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(C),
+    ok = kill(A),
+    [First | _] = names(3),
+    ok = file:del_dir_r(dir(First, Config)),
+    A1 = start(First, names(3), Config),
+    ok = until(fun() -> is_ready(A1) end),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
+    %% It counts for a majority.
+    ok = kill(B),
+    ok = until(fun() -> is_ready(A1) andalso is_ready(C) end),
+    {ok, _} = show(new_case(A1), C),
+    stopped([A1, C]).
+
+replaced_of_two(Config) ->
+    [A, B] = started(names(2), Config),
+    Id = new_case(A),
+    ok = kill(B),
+    Second = lists:last(names(2)),
+    ok = file:del_dir_r(dir(Second, Config)),
+    B1 = start(Second, names(2), Config),
+    ok = until(fun() -> is_ready(A) andalso is_ready(B1) end),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    stopped([A, B1]).
+
+%% After many changes a snapshot takes the place of the log, also on a node that was not there.
+long_log(Config) ->
+    [A, B, C] = started(names(3), Config),
+    ok = kill(C),
+    Third = lists:last(names(3)),
+    ok = file:del_dir_r(dir(Third, Config)),
+    Early = on(A, ?MODULE, new_cases, [16, 300]),
+    ok = until(fun() -> [] =/= snapshots(hd(names(3)), Config) end),
+    C1 = start(Third, names(3), Config),
+    ok = until(fun() -> is_ready(C1) end),
+    [_ | _] = snapshots(Third, Config),
+    ?assertEqual([], Early -- listed(C1)),
+    [ok = kill(Peer) || Peer <- [A, B, C1]],
+    [A1 | _] = Again = started(names(3), Config),
+    ?assertEqual([], Early -- listed(A1)),
+    stopped(Again).
+
+snapshots(Name, Config) ->
+    filelib:wildcard(filename:join(dir(Name, Config), "ra/*/snapshots/*")).
+
+%% The nodes
+
+started(Names, Config) ->
+    Peers = [start(Name, Names, Config) || Name <- Names],
+    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Peers],
+    Peers.
+
+start(Name, Names, Config) ->
+    [Short, Host] = string:split(atom_to_list(Name), "@"),
+    {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
+                                         shutdown => halt,
+                                         args => ["-connect_all", "false", "-setcookie", "docket",
+                                                  "-pa" | code:get_path()]}),
+    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
+    ok = peer:call(Peer, application, load, [docket]),
+    [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
+     || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {nodes, Names}, {retry, 50}, {store, ra},
+                         {dir, dir(Name, Config)}]],
+    {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
+    Peer.
+
+dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
+
+on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
+
+is_ready(Peer) -> on(Peer, docket, ready, []).
+
+leader(Peer) ->
+    {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
+    Node.
+
+new_case(Peer) ->
+    {ok, Case} = create(Peer),
+    docket_case:key(Case).
+
+%% Opens cases on this node: a number in each of several processes.
+new_cases(Processes, Count) ->
+    Pids = [spawn_monitor(fun() -> exit({keys, [new_case() || _ <- lists:seq(1, Count)]}) end)
+            || _ <- lists:seq(1, Processes)],
+    lists:append([receive {'DOWN', Ref, process, Pid, {keys, Keys}} -> Keys end
+                  || {Pid, Ref} <- Pids]).
+
+new_case() ->
+    Key = {<<"ann">>, docket_store:new_id(0)},
+    {ok, _} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
+    Key.
+
+create(Peer) ->
+    Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),
+    on(Peer, docket, run, [{create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1}]).
+
+show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
+
+listed(Peer) -> lists:sort(listed(Peer, last)).
+
+listed(Peer, Before) ->
+    {ok, {Cases, Next}} = on(Peer, docket, run, [{list, <<"ann">>, Before, 1000, #{}}]),
+    [docket_case:key(Case) || Case <- Cases]
+        ++ case Next of none -> []; _ -> listed(Peer, Next) end.
+
+%% A process that opens cases until its node is gone
+start_writer(Peer) ->
+    Test = self(),
+    spawn(fun() -> write(Test, Peer) end).
+
+write(Test, Peer) ->
+    _ = [Test ! {acknowledged, docket_case:key(Case)} || {ok, Case} <- [create(Peer)]],
+    write(Test, Peer).
+
+%% So many cases that were acknowledged; with 0, those that are known by now
+acknowledged(0) ->
+    receive {acknowledged, Id} -> [Id | acknowledged(0)]
+    after 0 -> []
+    end;
+acknowledged(Count) -> [receive {acknowledged, Id} -> Id end || _ <- lists:seq(1, Count)].
+
+%% Asks again and again. Each question takes as long as the node needs.
+until(Fun) ->
+    case Fun() of
+        true -> ok;
+        false -> until(Fun)
+    end.
+
+%% The node ends at once, without a word to the others.
+kill(Peer) ->
+    Pid = on(Peer, os, getpid, []),
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    [] = os:cmd("kill -KILL " ++ Pid),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
+
+stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
+
+parted(Ones, Others) ->
+    each_pair(Ones, Others,
+              fun(Peer, Name) ->
+                      Wrong = on(Peer, erlang, node, []),
+                      on(Peer, erlang, set_cookie, [Name, Wrong])
+              end),
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, disconnect_node, [Name]) end).
+
+joined(Ones, Others) ->
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, set_cookie, [Name, docket]) end).
+
+each_pair(Ones, Others, Fun) ->
+    [Fun(One, on(Other, erlang, node, [])) || {As, Bs} <- [{Ones, Others}, {Others, Ones}],
+                                              One <- As, Other <- Bs],
+    ok.
