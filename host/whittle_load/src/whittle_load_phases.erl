@@ -31,7 +31,7 @@ spans([{closed, Users, Duration} | Phases], Start) ->
     [#{users => Users, from => From, to => To} || Users > 0, From < To]
         ++ spans(Phases, Start + Duration);
 spans([Phase | Phases], Start) ->
-    spans(Phases, Start + whittle_load_agent_arrivals:duration([Phase]));
+    spans(Phases, Start + whittle_load_agent:duration([Phase]));
 spans([], _) -> [].
 
 %% @doc Tells whether decoded JSON has the form of spans.

@@ -13,7 +13,8 @@
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
-     lacking, in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program,
+     lacking, in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole,
+     no_program,
      wrapped, reported, bad_studies, shipped, compared, compared_levels, page, titles,
      references, full_disk, every_error_is_one_line].
 
