@@ -7,16 +7,15 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
          cut_line/1, exists/1, lacking/1, in_use/1, checked_before_builds/1, failing/1,
-         bounded_log/1, all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
-         no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1, full_disk/1,
-         every_error_is_one_line/1]).
+         bounded_log/1, all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1,
+         shipped/1, no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1,
+         full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
      lacking, in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole,
-     no_program,
-     wrapped, reported, bad_studies, shipped, compared, compared_levels, page, titles,
-     references, full_disk, every_error_is_one_line].
+     no_program, wrapped, reported, bad_studies, shipped, compared, compared_levels, page,
+     titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
