@@ -19,7 +19,7 @@ main([Device, Build, Proper, Result | Only]) ->
                          "../examples/docket"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
-    %% examples/docket/fetch-ra puts them there. Without them docket_ra_SUITE says that it is skipped.
+    %% examples/docket/fetch-ra puts them there. Without them docket_ra_SUITE skips its cases.
     [rebuild(Library, filename:join(Out, hd(string:split(filename:basename(Library), "-"))))
      || Library <- filelib:wildcard(filename:join(Device, "../_build/ra/*-*"))],
     %% The nodes that the tests start must not take the name of this one.

@@ -33,6 +33,8 @@
 
 -record(run, {options :: options(), random :: rand:state(), left :: non_neg_integer(),
               until :: integer() | infinity, settled = #{} :: #{history:key() => history:state()},
+              %% The states that writes with unknown results may still make
+              late = #{} :: #{{history:key(), history:state()} => []},
               report :: report()}).
 
 -define(READY_MS, 180000).
@@ -186,7 +188,8 @@ looked(#{nodes := Nodes} = Options, Prefix, Keys, Looks) ->
 judged(_, _, _, {error, Why}, #run{report = Report} = Run) ->
     Run#run{report = Report#{stopped := Why}};
 judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = Options,
-                                                   settled = Settled} = Run) ->
+                                                   settled = Settled,
+                                                   late = Late} = Run) ->
     Now = erlang:monotonic_time(microsecond),
     [{_, First} | _] = Shown,
     %% A case whose create was not acknowledged: its first title shows which create it was.
@@ -214,7 +217,16 @@ judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = O
                                   [io_lib:format("~tp.~n", [Each]) || Each <- Bad])
     end,
     said(Options, Prefix, added(Bad, length(Cases),
-                                Run#run{settled = maps:merge(Settled, First)})).
+                                Run#run{settled = maps:merge(Settled, First),
+                                        late = maps:merge(Late, late(Operations))})).
+
+late(Operations) ->
+    maps:from_list([{{Key, case Input of
+                               {change, From, Title} -> {From + 1, Title};
+                               {remove, _} -> absent
+                           end}, []}
+                    || #{key := Key, input := Input, result := {unknown, _}} <- Operations,
+                       is_tuple(Input), element(1, Input) =/= create]).
 
 created(Key, Shown, Operations) ->
     Titles = [Title || {_, #{Key := {1, Title}}} <- Shown],
@@ -247,7 +259,7 @@ said(#{faults := Faults}, Prefix, #run{left = Left, report = #{operations := Ope
     Run.
 
 %% Compares all cases of the run with what each node shows now.
-all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled,
+all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled, late = Late,
                  report = #{rounds := Rounds} = Report} = Run) when Rounds > 0 ->
     Expected = maps:filter(fun(_, State) -> State =/= absent end, Settled),
     Lists = [{Node, case_client:list(Node, fun(_) -> true end, case_client:new())}
@@ -263,7 +275,8 @@ all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled,
                       [_ | _] = Changed <- [[{Node, Is}
                                              || {Node, List} <- Shown,
                                                 Is <- [maps:get(Key, List, absent)],
-                                                Is =/= Was]]],
+                                                Is =/= Was,
+                                                not is_map_key({Key, Is}, Late)]]],
             _ = [file:write_file(filename:join(Out, "end.verdicts"),
                                  [io_lib:format("~tp.~n", [Each]) || Each <- Bad]) || Bad =/= []],
             added(Bad, 0, Run);

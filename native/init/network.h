@@ -11,19 +11,22 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 
+#include <asm/errno.h>
+#include <asm/poll.h>
 #include <asm/socket.h>
 #include <linux/sockios.h>
+#include <linux/time_types.h>
 
 #define AF_INET 2
 #define CARD "eth0"
 #define RESOLV "/etc/resolv.conf"
 #define LOST ": the program starts without a network"
 
-/* A server has 10 seconds in all. A card of a real board needs up to 3 of them for its link. */
+/* A server has 10 seconds in all, and 2 of them for each answer, whatever else arrives on the port
+ * of a client. A card of a real board needs up to 3 for its link. */
 #define TRIES 5
 #define PATIENCE 2
-/* Other messages on the port of a client, such as answers to its neighbours. */
-#define MOST_OTHERS 64
+#define MOST_SECONDS 10
 
 struct address {
     unsigned short family;
@@ -236,14 +239,50 @@ static int answered(const unsigned char *packet, long size, struct lease *lease)
     return type;
 }
 
+static void now(struct __kernel_timespec *at) {
+#ifdef __NR_clock_gettime64
+    CALL2(__NR_clock_gettime64, 1, at); /* CLOCK_MONOTONIC */
+#else
+    CALL2(__NR_clock_gettime, 1, at);
+#endif
+}
+
+static int is_before(const struct __kernel_timespec *a, const struct __kernel_timespec *b) {
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* Waits until a message arrives, and returns 0 if none does before a moment. */
+static int arrives(long fd, const struct __kernel_timespec *until) {
+    struct {
+        int fd;
+        short events, happened;
+    } poll = {(int)fd, POLLIN, 0};
+    struct __kernel_timespec left;
+    now(&left);
+    if (!is_before(&left, until))
+        return 0;
+    left.tv_sec = until->tv_sec - left.tv_sec;
+    left.tv_nsec = until->tv_nsec - left.tv_nsec;
+    if (left.tv_nsec < 0)
+        left.tv_sec--, left.tv_nsec += 1000000000;
+#ifdef __NR_ppoll_time64
+    return CALL5(__NR_ppoll_time64, &poll, 1, &left, 0, 0) > 0;
+#else
+    return CALL5(__NR_ppoll, &poll, 1, &left, 0, 0) > 0;
+#endif
+}
+
 /* Waits for an answer of a type. */
-static int receive(long fd, int type, struct lease *lease) {
+static int receive(long fd, int type, const struct __kernel_timespec *end, struct lease *lease) {
     static unsigned char packet[MOST_RECEIVED];
+    struct __kernel_timespec until;
     struct lease read;
-    long others, size;
-    for (others = 0; others < MOST_OTHERS; others++) {
+    long size;
+    now(&until);
+    until.tv_sec += PATIENCE;
+    while (arrives(fd, is_before(&until, end) ? &until : end)) {
         size = CALL3(__NR_read, fd, packet, sizeof packet);
-        if (size < 0)
+        if (size < 0 && size != -EAGAIN) /* no bytes: the message was damaged */
             return 0;
         if (answered(packet, size, &read) == type && is_set(read.address)) {
             copy(lease, &read, sizeof read);
@@ -256,7 +295,7 @@ static int receive(long fd, int type, struct lease *lease) {
 static int dhcp(long fd, struct lease *lease) {
     static struct request request;
     static struct address own;
-    static const long long patience[] = {PATIENCE, 0};
+    struct __kernel_timespec end;
     static const int yes = 1;
     int tries;
     copy(request.name, CARD, sizeof CARD);
@@ -269,14 +308,15 @@ static int dhcp(long fd, struct lease *lease) {
     own.port[1] = 68;
     CALL5(__NR_setsockopt, fd, SOL_SOCKET, SO_BROADCAST, &yes, sizeof yes);
     CALL5(__NR_setsockopt, fd, SOL_SOCKET, SO_BINDTODEVICE, CARD, sizeof CARD);
-    CALL5(__NR_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO_NEW, patience, sizeof patience);
     if (CALL3(__NR_bind, fd, &own, sizeof own) < 0)
         return 0;
+    now(&end);
+    end.tv_sec += MOST_SECONDS;
     for (tries = 0; tries < TRIES; tries++) {
         ask(fd, DISCOVER, 0);
-        if (receive(fd, OFFER, lease)) {
+        if (receive(fd, OFFER, &end, lease)) {
             ask(fd, REQUEST, lease);
-            if (receive(fd, ACK, lease))
+            if (receive(fd, ACK, &end, lease))
                 return 1;
         }
     }
@@ -323,7 +363,7 @@ static void network(void) {
     long fd;
     if (!how)
         return;
-    fd = CALL3(__NR_socket, AF_INET, 2 | O_CLOEXEC, 0); /* SOCK_DGRAM */
+    fd = CALL3(__NR_socket, AF_INET, 2 | O_CLOEXEC | O_NONBLOCK, 0); /* SOCK_DGRAM */
     up(fd, "lo");
     if (up(fd, CARD) < 0)
         say("there is no network card " CARD LOST, 0, 0);

@@ -1,6 +1,6 @@
 /*
  * Reads and checks the files that the environment or a flag names. It accepts a regular
- * file of bounded size only. A FIFO would wait for ever, /dev/zero has no end, and opening a
+ * file of bounded size only. A FIFO would wait forever, /dev/zero has no end, and opening a
  * device may already change something.
  */
 #ifndef WHITTLE_INPUT_H

@@ -366,8 +366,8 @@ static void check_libraries(void)
     free(copy);
 }
 
-/* Checks the files and directories that the flag at place I names, if the VM reads them as a
-   whole. */
+/* Checks the files that the flag at place I names, if the VM reads them as a whole, and the length
+   of its directories of code. */
 static void check_flag_files(const struct flags *flags, size_t i)
 {
     const char *flag = flags->init.at[i], *term;
@@ -391,8 +391,8 @@ static void check_flag_files(const struct flags *flags, size_t i)
             }
 }
 
-/* Checks the files and directories that flags and variables name, if the VM reads them as a
-   whole. */
+/* Checks the files that flags and variables name, if the VM reads them as a whole, and the lengths
+   of the directories of code. */
 static void check_named_files(const struct flags *flags)
 {
     const char *inetrc = variable("ERL_INETRC");
@@ -648,7 +648,7 @@ static void refuse_lent_rights(void)
 
 /*
  * Ends the program when too few descriptors are free. With no free descriptor ERTS would try
- * for ever to open descriptors 0 to 2. With too few it would fail without naming the cause.
+ * forever to open descriptors 0 to 2. With too few it would fail without naming the cause.
  */
 static void check_descriptors(void)
 {

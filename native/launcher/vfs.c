@@ -385,7 +385,7 @@ int WRAP(close)(int fd)
 
 /*
  * Returns whether to report a failed write as done. OTP's process for standard output ends at
- * the first error, and every process that prints would then wait for it for ever.
+ * the first error, and every process that prints would then wait for it forever.
  */
 static int is_lost(int fd, ssize_t written)
 {

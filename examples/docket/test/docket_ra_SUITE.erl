@@ -19,7 +19,7 @@ all() ->
             io:format("docket_ra_SUITE: skipped, OTP before 27 has no json~n"),
             [];
         {_, {error, _}} ->
-            io:format("docket_ra_SUITE: skipped, there is no Ra; examples/docket/fetch-ra gets it~n"),
+            io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
@@ -82,7 +82,7 @@ together(Config) ->
     [ok = until(fun() -> lists:sort(Ids) =:= listed(Peer) end) || Peer <- Peers],
     stopped(Peers).
 
-%% The leader is killed while all nodes write. The others go on, and each acknowledged case is there.
+%% The leader is killed while all nodes write. The others go on, with each acknowledged case.
 %% Then one of two is killed: what is left refuses.
 leader_killed(Config) ->
     Peers = started(names(3), Config),
