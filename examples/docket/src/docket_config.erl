@@ -10,8 +10,8 @@
 
 -export_type([key/0, error/0]).
 
--type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running | waiting
-             | patience | deadline | body_timeout | document | pictures.
+-type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running
+             | waiting | patience | deadline | body_timeout | document | pictures.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
                | {not_listed, {node(), [node()]}}.

@@ -1,9 +1,9 @@
 %% @doc Starts the database of this node, and restarts it after a partition.
 %%
-%% Two parts of a service that could not reach each other do not merge: Mnesia reports that it is
-%% inconsistent. The nodes of the smaller part (docket_cluster:decide/3) then restart the database
-%% with the rows of the larger part. They lose nothing that a synchronous mode has acknowledged,
-%% because they were not the majority and refused changes.
+%% A node that the others have left out of their generation was cut off, or was down. It restarts
+%% its database with the rows of a member (docket_mnesia_schema), and joins. It loses nothing that a
+%% synchronous mode has acknowledged. Two parts that could not reach each other, and changed nothing
+%% meanwhile, have the same generation: the smaller part restarts (docket_cluster:decide/3).
 %% @hidden
 -module(docket_mnesia_member).
 -behaviour(gen_server).
@@ -13,8 +13,9 @@
 
 -define(CALL_MS, 5000).
 
-%% `waits' is the last line about what this node waits for.
--record(state, {waits = none :: none | ready | binary()}).
+%% `waits' is the last line about what this node waits for, `loaded' with the tables, and `ready' in
+%% the generation too.
+-record(state, {waits = none :: none | loaded | ready | binary()}).
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -36,12 +37,13 @@ first(_) ->
     self() ! attempt,
     {ok, #state{}}.
 
+%% The tables are loaded.
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
-    %% The next start must again load from the node that was the last to end. Without a directory,
-    %% Mnesia keeps no such setting.
+    %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
-    State#state{waits = ready}.
+    self() ! check,
+    State#state{waits = loaded}.
 
 %% @private
 -spec handle_call(term(), gen_server:from(), #state{}) -> {noreply, #state{}}.
@@ -53,56 +55,86 @@ handle_cast(_, State) -> {noreply, State}.
 
 %% @private
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
-handle_info(attempt, #state{waits = ready} = State) -> {noreply, State};
-handle_info(attempt, #state{waits = Waits} = State) ->
+handle_info(attempt, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
+    {noreply, State};
+handle_info(attempt, State) ->
     case docket_mnesia_schema:attempt() of
-        ok ->
-            docket:say("the tables are loaded"),
-            {noreply, ready(State)};
-        {wait, Why} ->
-            Line = iolist_to_binary(Why),
-            _ = [docket:say(["this node ", Line]) || Line =/= Waits],
-            _ = erlang:send_after(docket_config:get(retry), self(), attempt),
-            {noreply, State#state{waits = Line}};
-        {error, Reason} ->
+        ok -> {noreply, ready(State)};
+        {wait, Why} -> {noreply, again_later(["this node ", Why], State)};
+        {error, {version, _} = Reason} ->
             docket:say(docket_mnesia_schema:format_error(Reason)),
-            {stop, {store, Reason}, State}
+            {stop, {store, Reason}, State};
+        {error, Reason} ->
+            _ = mnesia:stop(),
+            {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
     end;
-handle_info({mnesia_system_event, {inconsistent_database, _, Node}},
-            #state{waits = ready} = State) ->
-    {noreply, healed(Node, State)};
-handle_info({heal, Node}, #state{waits = ready} = State) -> {noreply, healed(Node, State)};
-%% Mnesia ends when it cannot write, for example.
+handle_info(check, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
+    _ = erlang:send_after(docket_config:get(retry), self(), check),
+    {noreply, checked(State)};
+handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
+  when Waits =:= loaded; Waits =:= ready ->
+    {noreply, checked(State)};
+%% Mnesia ends when it cannot write, or when a node parts from it while it starts.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
-    docket:say(["Mnesia ends: ", io_lib:format(Format, Values)]),
-    {stop, mnesia_fatal, State};
+    _ = mnesia:stop(),
+    {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 
-healed(Node, State) ->
-    Mine = mnesia:system_info(running_db_nodes),
-    try erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS) of
-        Theirs ->
-            case lists:member(node(), Theirs)
-                orelse docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()) of
-                true -> State;
-                %% The others decide the same, and restart.
-                mine -> State;
-                theirs -> restarted(Theirs, State);
-                wait -> heal_later(Node, State)
-            end
-    catch _:_ ->
-            %% The node is gone again, or its database restarts.
-            heal_later(Node, State)
+again_later(Why, #state{waits = Waits} = State) ->
+    Line = unicode:characters_to_binary(Why),
+    _ = [docket:say(Line) || Line =/= Waits],
+    _ = erlang:send_after(docket_config:get(retry), self(), attempt),
+    State#state{waits = Line}.
+
+%% Compares the generation with those of the other nodes, joins it, and looks for nodes whose
+%% databases are apart from this one.
+checked(State) ->
+    case mnesia:system_info(is_running) of
+        yes -> seen(State);
+        _ -> again_later("Mnesia has ended, and starts again", State)
     end.
 
-heal_later(Node, State) ->
-    _ = erlang:send_after(docket_config:get(retry), self(), {heal, Node}),
-    State.
+seen(State) ->
+    Others = [Node || Node <- docket_cluster:nodes() -- [node()], lists:member(Node, nodes())],
+    Apart = Others -- mnesia:system_info(running_db_nodes),
+    compared([{Node, docket_generation:compare(Node)} || Node <- Others], Apart, State).
+
+compared(Relations, Apart, State) ->
+    Mine = State#state.waits =:= ready,
+    case [Members || {_, {excluded, Members}} <- Relations, Mine] of
+        [Members | _] -> restarted(Members, State);
+        [] ->
+            case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
+                [Node | _] -> restarted([Node], State);
+                [] -> joined(State)
+            end
+    end.
+
+joined(#state{waits = ready} = State) -> State;
+joined(State) ->
+    case docket_generation:join() of
+        ok ->
+            docket:say("the tables are loaded"),
+            State#state{waits = ready};
+        {error, _} -> State
+    end.
+
+%% Both nodes have the same generation, and their databases run apart.
+loses(Node) ->
+    Mine = mnesia:system_info(running_db_nodes),
+    try {erpc:call(Node, docket_mnesia_schema, report, [], ?CALL_MS),
+         erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS)} of
+        {{running, _}, Theirs} ->
+            not lists:member(node(), Theirs)
+                andalso docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()) =:= theirs;
+        _ -> false
+    catch _:_ -> false
+    end.
 
 restarted(Theirs, State) ->
-    docket:say(["a partition is over: this node takes the cases of ",
+    docket:say(["this node was cut off, and takes the cases of ",
                 lists:join(", ", [atom_to_list(Node) || Node <- Theirs])]),
-    ok = docket_mnesia_schema:leave_behind(Theirs),
+    stopped = mnesia:stop(),
     self() ! attempt,
     State#state{waits = none}.
 

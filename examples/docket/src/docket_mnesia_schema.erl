@@ -6,8 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/0, state/0, admit/1, leave_behind/1]).
--export([is_loaded/0, is_spread/0, format_error/1]).
+-export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -19,6 +18,8 @@
 -define(VERSION, 1).
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
+%% The bytes of a log before its first entry (`disk_log')
+-define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
@@ -26,17 +27,16 @@
 %% @doc Checks the directory, and tells Mnesia about it.
 -spec directory() -> ok | {error, error()}.
 directory() ->
+    %% A dump of Mnesia would hold the cases. It has megabytes, and nobody would remove it.
+    ok = application:set_env(mnesia, core_dir, "/dev/null"),
     case docket_config:get(dir) of
         none ->
-            %% A dump of Mnesia would hold the cases, and lie in the working directory.
-            ok = application:set_env(mnesia, core_dir, "/dev/null"),
             application:set_env(mnesia, schema_location, ram);
         Dir ->
             Probe = filename:join(Dir, "docket.probe"),
             case [filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * ?PROBE_BYTES)>>),
                   file:delete(Probe)] of
                 [ok, ok, ok] ->
-                    ok = application:set_env(mnesia, core_dir, Dir),
                     application:set_env(mnesia, dir, Dir);
                 Results ->
                     [{error, Reason} | _] = [Error || {error, _} = Error <- Results],
@@ -47,34 +47,99 @@ directory() ->
 %% @doc Tries to start the database. `wait' says what must happen first.
 -spec attempt() -> ok | {wait, iodata()} | {error, error()}.
 attempt() ->
-    case state() of
-        fresh -> fresh(docket_cluster:nodes() -- [node()]);
-        _ -> known([])
+    Others = docket_cluster:nodes() -- [node()],
+    case {state(), mnesia:system_info(is_running)} of
+        {fresh, _} -> fresh([{Node, asked(Node)} || Node <- Others]);
+        {_, yes} -> known([]);
+        {_, no} -> again([{Node, asked(Node)} || Node <- Others]);
+        {_, _} -> {wait, "waits until its database has ended"}
     end.
 
-known(First) -> steps(First ++ [fun start/0, fun version/0, fun copies/0, fun loaded/0]).
+known(First) -> steps(First ++ [fun version/0, fun copies/0, fun loaded/0]).
 
-fresh(Others) ->
-    States = [{Node, asked(Node)} || Node <- Others],
-    case [Node || {Node, running} <- States] of
+%% This node has no database.
+fresh(Reports) ->
+    case running(Reports) of
         [Node | _] -> known([fun() -> join(Node) end]);
         [] ->
-            case {[Node || {Node, State} <- States, State =/= fresh], docket_cluster:nodes()} of
-                {[], [First | _]} when First =:= node() -> steps([fun found/0, fun loaded/0]);
+            Known = [Node || {Node, {fresh, _}} <- Reports],
+            case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
+                {[], [First | _]} when First =:= node() ->
+                    steps([fun found/0, fun loaded/0, fun begun/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Missing, _} ->
                     {wait, ["has no database, and waits for ", names_of(Missing), " to be ready"]}
             end
     end.
 
-asked(Node) ->
-    try erpc:call(Node, ?MODULE, state, [], ?CALL_MS)
-    catch _:_ -> unknown
+begun() ->
+    case docket_generation:begin_new() of
+        ok -> ok;
+        {error, Reason} -> {error, {directory, {docket_config:get(dir), Reason}}}
     end.
 
-%% @doc Tells what this node has: no database, a running one with the tables, or one that is not
-%% ready. Other nodes ask this.
--spec state() -> fresh | running | waiting.
+%% This node has a database. It loads the rows of a node that runs. If none runs, the first member
+%% of the latest generation loads its own rows, and the others wait for it.
+again(Reports) ->
+    Own = {node(), {waiting, docket_generation:current()}},
+    Running = running([Own | Reports]),
+    Latest = docket_generation:latest([{Node, Generation}
+                                       || {Node, {_, Generation}} <- [Own | Reports]]),
+    case {docket_config:get(force), Running, Latest} of
+        {_, [_ | _], _} -> loading(Running);
+        {true, [], _} -> steps([fun() -> loading([node()]) end, fun begun/0]);
+        {false, [], {ok, {_, Members}}} ->
+            Here = [node() | [Node || {Node, {waiting, _}} <- Reports]],
+            case [Node || Node <- docket_cluster:nodes(), lists:member(Node, Members),
+                          lists:member(Node, Here)] of
+                [First | _] when First =:= node() -> loading([node()]);
+                [First | _] -> {wait, ["waits until ", name(First), " has loaded the cases"]};
+                [] -> later(Members)
+            end;
+        {false, [], unknown} ->
+            case [Node || {Node, {unknown, _}} <- Reports] of
+                [] -> without_generation(Reports);
+                Missing -> later(Missing)
+            end
+    end.
+
+later(Nodes) ->
+    {wait, ["waits for the cases of ", names_of(Nodes), ", which may be later ones. Start the "
+            "missing nodes. If they have lost their cases, start a node that ended last of the "
+            "others with DOCKET_FORCE=true"]}.
+
+%% All nodes answer, and most of them know no generation: their databases are of a program that had
+%% none, or have been lost. In the first case Mnesia decides.
+without_generation(Reports) ->
+    Lost = [Node || {Node, {State, {Number, _}}} <- Reports, State =:= fresh, Number =:= 0],
+    case Lost of
+        [] -> steps([fun start/0, fun() -> known([]) end, fun begun/0]);
+        _ -> later(Lost)
+    end.
+
+%% The nodes that run and have all changes
+running(Reports) ->
+    All = [{Node, Generation} || {Node, {_, Generation}} <- Reports],
+    [Node || {Node, {running, Generation}} <- Reports,
+             docket_generation:up_to_date({Node, Generation}, All)].
+
+loading(Nodes) ->
+    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0]).
+
+asked(Node) ->
+    try erpc:call(Node, ?MODULE, report, [], ?CALL_MS)
+    catch _:_ -> {unknown, {0, []}}
+    end.
+
+%% @doc Tells the state of this node and its generation. Other nodes ask this.
+-spec report() -> {fresh | running | waiting | unknown, docket_generation:generation()}.
+report() ->
+    case whereis(docket_generation) of
+        undefined -> {unknown, {0, []}};
+        _ -> {state(), docket_generation:current()}
+    end.
+
+%% No database, a running one with the tables, or one that is not ready
 state() ->
     case mnesia:system_info(is_running) of
         yes ->
@@ -104,6 +169,13 @@ found() ->
 start() -> said(schema, mnesia:start()).
 
 said(_, ok) -> ok;
+said(schema, {error, {not_a_log_file, File}} = Error) ->
+    %% A crash or a full disk came between the creation of a log and its first bytes, so it has no
+    %% changes.
+    case filelib:file_size(File) < ?LOG_HEADER andalso file:delete(File) of
+        ok -> {wait, ["starts again without the log ", File, ", which is empty"]};
+        _ -> {error, {schema, element(2, Error)}}
+    end;
 said(What, {error, Reason}) -> {error, {What, Reason}}.
 
 create({Name, Fields, Type}) ->
@@ -207,19 +279,9 @@ version() ->
     end.
 
 loaded() ->
-    %% Mnesia loads a table at once that no other node can have in a later state.
-    _ = [mnesia:force_load_table(Name) || docket_config:get(force), not is_loaded(),
-                                          Name <- names()],
     case mnesia:wait_for_tables(names(), ?TABLES_MS) of
         ok -> ok;
-        {timeout, _} ->
-            case mnesia:system_info(db_nodes) -- mnesia:system_info(running_db_nodes) of
-                [] -> {wait, "waits for the tables, which load"};
-                Down ->
-                    {wait, ["waits for the cases of ", names_of(Down), ", which may be later ones. "
-                            "Start the missing nodes. If they have lost their cases, start the "
-                            "node that ended last of the others with DOCKET_FORCE=true"]}
-            end;
+        {timeout, _} -> {wait, "waits for the tables, which load"};
         {error, Reason} -> {error, {load, Reason}}
     end.
 
@@ -229,28 +291,6 @@ loaded() ->
 is_loaded() ->
     try lists:all(fun(Name) -> mnesia:table_info(Name, where_to_read) =:= node() end, names())
     catch exit:{aborted, _} -> false
-    end.
-
-%% @doc Tells whether most nodes of the service run the same database and have copies. Mnesia's own
-%% majority counts the nodes with copies only, which is one node when a service begins. After a
-%% partition the nodes are connected, but their databases are not until they have healed.
--spec is_spread() -> boolean().
-is_spread() ->
-    All = length(docket_cluster:nodes()),
-    try 2 * length(mnesia:system_info(running_db_nodes)) > All
-             andalso lists:all(fun(Name) ->
-                                       2 * length(mnesia:table_info(Name, all_nodes)) > All
-                               end, names())
-    catch exit:{aborted, _} -> false
-    end.
-
-%% @doc Stops the database of this node, and makes its next start take the rows of other nodes.
--spec leave_behind([node(), ...]) -> ok | {error, error()}.
-leave_behind(Nodes) ->
-    stopped = mnesia:stop(),
-    case docket_config:get(dir) of
-        none -> ok;
-        _ -> said(schema, mnesia:set_master_nodes(Nodes))
     end.
 
 names() -> [Name || {Name, _, _} <- docket_cases:tables()].

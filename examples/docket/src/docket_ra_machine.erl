@@ -35,8 +35,8 @@ init(_) ->
 empty(ordered_set) -> gb_trees:empty();
 empty(set) -> #{}.
 
-%% @doc Does an operation. Its result is the answer to the node that has asked for it. `snapshot' makes
-%% a snapshot at once.
+%% @doc Does an operation. Its result is the answer to the node that has asked for it. `snapshot'
+%% makes a snapshot at once.
 -spec apply(map(), docket_cases:operation() | snapshot, state()) ->
           {state(), term()} | {state(), term(), list()}.
 apply(#{index := Index}, snapshot, State) -> released(Index, ok, State);

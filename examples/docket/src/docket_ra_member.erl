@@ -1,17 +1,19 @@
 %% @doc Makes this node a member of the Raft group of all nodes.
 %%
 %% The members are the nodes of the setting `nodes'. The group starts when all of them are there and
-%% none was a member before. A node with its directory goes on as the member that it was. A node that
-%% has lost its directory must not go on so: it has forgotten its votes, and changes that it has
-%% helped to acknowledge. The others remove that member, and add a new one that starts empty.
+%% none was a member before. A node with its directory goes on as the member that it was. A node
+%% that has lost its directory must not go on so: it has forgotten its votes, and changes that it
+%% has helped to acknowledge. The others remove that member, and add a new one that starts empty.
 %% @hidden
 -module(docket_ra_member).
 -behaviour(gen_server).
 
 %% Ra need not be there.
--ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2}, {ra, remove_member, 3},
+-ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2},
+              {ra, remove_member, 3},
               {ra, add_member, 3}, {ra, trigger_election, 1}, {ra, consistent_query, 3},
-              {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2}, {ra_system, start, 1}, {ra_system, derive_names, 1},
+              {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2},
+              {ra_system, start, 1}, {ra_system, derive_names, 1},
               {ra_directory, uid_of, 2}, {ra_log_meta, fetch, 4}]).
 
 -export([start_link/0, id/0, is_loaded/0, history/0, format_error/1]).
@@ -153,9 +155,8 @@ left([_, _ | _] = Members, State) ->
     State#state{behind = none};
 left(_, State) -> State.
 
-%% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes this
-%% node has. Ra's processes and tables may
-%% be gone at any time. After a fault Ra starts anew.
+%% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes
+%% this node has. Ra's processes and tables may be gone at any time. After a fault Ra starts anew.
 attempt() ->
     try steps([fun system/0, fun member/0, fun elected/0, fun current/0, fun settled/0]) of
         {error, _} = Error -> stopped(Error);
@@ -257,8 +258,8 @@ start() ->
         Error -> Error
     end.
 
-%% A new member does not call for an election by itself, and one that was added may be forgotten when
-%% the leader changes at that moment.
+%% A new member does not call for an election by itself, and one that was added may be forgotten
+%% when the leader changes at that moment.
 elected() ->
     case history() of
         some -> ok;
@@ -278,8 +279,8 @@ current() ->
     end.
 
 %% When Ra 2.2.0 applies the change of a member again after a restart, the leader believes that the
-%% others have nothing. It offers them its snapshot, and some get stuck (SNAPSHOT_MS). A snapshot takes
-%% such changes out of the log.
+%% others have nothing. It offers them its snapshot, and some get stuck (SNAPSHOT_MS). A snapshot
+%% takes such changes out of the log.
 settled() ->
     case length(docket_cluster:nodes()) > 1
         andalso ra:process_command(id(), snapshot, ?CALL_MS) of

@@ -22,12 +22,13 @@
 %% Starts the process of the store. It may get ready later.
 -callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
-%% Runs an operation: a function over the rows of this node or, in a store whose nodes all do it, the
-%% operation itself.
+%% Runs an operation: a function over the rows of this node or, in a store whose nodes all do it,
+%% the operation itself.
 -callback run(write | read | scan, fun(() -> Result) | docket_cases:operation()) ->
     Result | {error, refusal()}.
 -callback format_error(term()) -> unicode:chardata().
-%% The rows of this node, in a store that takes functions: only an operation that runs may call these.
+%% The rows of this node, in a store that takes functions: only an operation that runs may call
+%% these.
 -callback read(table(), Key :: term(), Lock :: read | write) -> [row()].
 -callback write(table(), row()) -> ok.
 -callback delete(table(), Key :: term()) -> ok.

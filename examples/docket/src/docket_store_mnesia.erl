@@ -9,6 +9,9 @@
 -export([check/0, start_link/0, ready/0, run/2, format_error/1]).
 -export([read/3, write/2, delete/2, before/2]).
 
+-define(CONFIRM_MS, 2000).
+-define(PAUSE_MS, 20).
+
 %% @doc Checks the directory.
 -spec check() -> ok | {error, docket_mnesia_schema:error()}.
 check() -> docket_mnesia_schema:directory().
@@ -19,18 +22,38 @@ start_link() -> docket_mnesia_member:start_link().
 
 %% @doc Tells whether all tables are loaded, and most nodes have copies.
 -spec ready() -> boolean().
-ready() -> docket_mnesia_schema:is_loaded() andalso docket_mnesia_schema:is_spread().
+ready() -> docket_mnesia_schema:is_loaded() andalso docket_generation:may_change().
 
 %% @doc Runs a function as one activity of Mnesia. In a synchronous mode, a change is on the disk
 %% when this returns, if there is a directory.
 -spec run(write | read | scan, fun(() -> Result)) -> Result | {error, docket_store:refusal()}.
 run(Kind, Fun) ->
     %% While a table loads, a scan would see a part of it.
-    case docket_mnesia_schema:is_loaded()
-        andalso (Kind =/= write orelse docket_mnesia_schema:is_spread()) of
-        true -> stored(Kind, Fun);
-        false -> {error, not_ready}
+    case {docket_mnesia_schema:is_loaded(), Kind} of
+        {true, write} -> changed(Fun, now_ms() + docket_config:get(deadline));
+        {true, _} -> stored(Kind, Fun);
+        {false, _} -> {error, not_ready}
     end.
+
+%% A node that has just ended is still among the members for a moment.
+changed(Fun, Until) ->
+    Result = case docket_generation:agree() of
+                 ok -> stored(write, Fun);
+                 {error, _} = Error -> Error
+             end,
+    IsLate = now_ms() > Until,
+    case Result of
+        {error, other_copies} when not IsLate ->
+            _ = docket_generation:renew(),
+            pause(),
+            changed(Fun, Until);
+        {error, other_copies} -> {error, minority};
+        _ -> Result
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+pause() -> receive after ?PAUSE_MS -> ok end.
 
 stored(Kind, Fun) ->
     case {Kind, activity(Kind, Fun), docket_config:get(mode), docket_config:get(dir)} of
@@ -48,7 +71,7 @@ stored(Kind, Fun) ->
 activity(Kind, Fun) ->
     Database = monitor(process, mnesia_tm),
     Mode = mode(Kind),
-    {Worker, Ended} = spawn_monitor(fun() -> exit({done, attempt(Mode, Fun)}) end),
+    {Worker, Ended} = spawn_monitor(fun() -> exit({done, attempt(Kind, Mode, Fun)}) end),
     Result = receive
                  {'DOWN', Ended, process, Worker, {done, Done}} -> Done;
                  {'DOWN', Ended, process, Worker, Reason} -> exit(Reason);
@@ -67,15 +90,36 @@ given_up(Worker, Ended, Kind) ->
         {'DOWN', Ended, process, Worker, _} -> {error, not_ready}
     end.
 
-attempt(Mode, Fun) ->
-    try mnesia:activity(Mode, Fun)
+attempt(Kind, Mode, Fun) ->
+    Checked = case Kind =:= write andalso lists:member(Mode, [transaction, sync_transaction]) of
+                  true -> fun() -> confirmed(Fun) end;
+                  false -> Fun
+              end,
+    try mnesia:activity(Mode, Checked)
     catch
         exit:{aborted, {no_majority, _}} -> {error, minority};
+        exit:{aborted, other_copies} -> {error, other_copies};
         exit:{aborted, Reason}:Stack ->
             case is_absent(Reason) of
                 true -> {error, not_ready};
                 false -> erlang:raise(exit, {aborted, Reason}, Stack)
             end
+    end.
+
+%% After a partition that only some nodes have noticed, one node's rows may be old. So all members
+%% confirm, while the rows are locked, that they have the same rows and the same generation.
+confirmed(Fun) ->
+    _ = erase(?MODULE),
+    case Fun() of
+        {ok, _} = Done ->
+            {_, Members} = Generation = docket_generation:current(),
+            Rows = case get(?MODULE) of undefined -> []; Locked -> Locked end,
+            case lists:usort(erpc:multicall(Members, docket_mnesia_replica, confirm,
+                                            [Generation, Rows], ?CONFIRM_MS)) of
+                [{ok, true}] -> Done;
+                _ -> mnesia:abort(other_copies)
+            end;
+        {error, _} = Error -> Error
     end.
 
 %% The reasons of Mnesia for a table that is not loaded, or a database that does not run
@@ -89,7 +133,13 @@ mode(_) -> docket_config:get(mode).
 
 %% @doc Reads the row with a key.
 -spec read(docket_store:table(), term(), read | write) -> [docket_store:row()].
-read(Table, Key, Lock) -> mnesia:read(Table, Key, Lock).
+read(Table, Key, read) -> mnesia:read(Table, Key, read);
+read(Table, Key, write) ->
+    Rows = mnesia:read(Table, Key, write),
+    %% The table still has the rows from before this transaction.
+    _ = put(?MODULE, [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)}
+                      | case get(?MODULE) of undefined -> []; Others -> Others end]),
+    Rows.
 
 %% @doc Writes a row.
 -spec write(docket_store:table(), docket_store:row()) -> ok.

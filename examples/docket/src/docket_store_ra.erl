@@ -1,5 +1,5 @@
-%% @doc Keeps the rows with Ra, a library for Raft: the nodes agree on each change before one of them
-%% acknowledges it.
+%% @doc Keeps the rows with Ra, a library for Raft: the nodes agree on each change before one of
+%% them acknowledges it.
 %%
 %% A change, and a read by key, goes to the leader of the group. A scan reads the rows of this node,
 %% which may lag behind. Ra is no part of docket: README.md says how to build with it.
@@ -43,8 +43,8 @@ writable(Dir) ->
 -spec start_link() -> gen_server:start_ret().
 start_link() -> docket_ra_member:start_link().
 
-%% @doc Tells whether this node has the changes that were acknowledged before it started, and knows a
-%% leader.
+%% @doc Tells whether this node has the changes that were acknowledged before it started, and knows
+%% a leader.
 -spec ready() -> boolean().
 ready() ->
     docket_ra_member:is_loaded()

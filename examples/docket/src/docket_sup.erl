@@ -17,6 +17,7 @@ init([]) ->
     Patience = docket_config:get(patience),
     {ok, {#{strategy => one_for_one, intensity => 10, period => 10},
           [#{id => cluster, start => {docket_cluster, start_link, []}},
+           #{id => generation, start => {docket_generation, start_link, []}},
            #{id => store, start => {docket_store, start_link, []}},
            docket_disk:child_spec(),
            gate(docket_store_gate, #{running => docket_config:get(running), waiting => Waiting,

@@ -322,14 +322,24 @@ failure(_) ->
     ok = persistent_term:put(docket_config, Secret),
     {404, _, _} = ask(get, path(<<"000000000000">>)).
 
+%% A server whose database has ended starts it again.
 not_ready(_) ->
+    ok = sys:suspend(docket_mnesia_member),
     stopped = mnesia:stop(),
     {503, _} = status(get, "/ready", []),
     [begin
          {503, Headers, #{<<"error">> := <<"not_ready">>}} = ask(get, Path),
          ?assertEqual("1", proplists:get_value("retry-after", Headers))
      end
-     || Path <- ["/api/cases", path(<<"000000000000">>)]].
+     || Path <- ["/api/cases", path(<<"000000000000">>)]],
+    ok = sys:resume(docket_mnesia_member),
+    ok = until_ready().
+
+until_ready() ->
+    case status(get, "/ready", []) of
+        {200, _} -> ok;
+        {503, _} -> until_ready()
+    end.
 
 %% The client
 

@@ -14,7 +14,7 @@ all() ->
     case erlang:function_exported(gb_trees, smaller, 2) of
         true -> [ra_machine, snapshots];
         false ->
-            io:format("docket_cases_SUITE: no cases for ra, OTP before 27 has no gb_trees:smaller~n"),
+            io:format("docket_cases_SUITE: no cases for ra: OTP 25 and 26 lack gb_trees:smaller~n"),
             []
     end ++ [model, lists, long_search, search, documents].
 

@@ -6,15 +6,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, replaced/1,
-         forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1,
-         future/1]).
+-export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
+         empty_log/1, replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
+         alone_of_three/1, halves/1, future/1]).
 
 -define(SECRET, "secret").
 
 all() ->
-    [decide, unlisted, together, killed, two_nodes, all_killed, replaced, forced, replaced_of_two,
-     in_memory, waits_for_others, alone_of_three, halves, future].
+    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log, replaced,
+     forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -122,13 +122,45 @@ replaced(Config) ->
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
 
-%% The node that ended last has lost its cases. The others wait, until one of them is told to go on.
+%% The first node was down while the others went on, and all nodes were killed then. The first one
+%% must not load its old rows, also when it meets only one of the others.
+old_copy(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Before = new_case(A),
+    [First, Second, Third] = names(3),
+    ok = kill(A),
+    ok = until(B, ready, true),
+    Meanwhile = [new_case(Peer) || Peer <- [B, C]],
+    [ok = kill(Peer) || Peer <- [C, B]],
+    A1 = start(First, names(3), Config),
+    {wait, _} = on(A1, docket_mnesia_schema, attempt, []),
+    C1 = start(Third, names(3), Config),
+    [ok = until(Peer, ready, true) || Peer <- [A1, C1]],
+    [?assertMatch({ok, _}, show(Id, Peer)) || Id <- [Before | Meanwhile], Peer <- [A1, C1]],
+    B1 = start(Second, names(3), Config),
+    ok = until(B1, ready, true),
+    [?assertMatch({ok, _}, show(Id, B1)) || Id <- [Before, new_case(A1) | Meanwhile]],
+    stopped([A1, B1, C1]).
+
+%% A node was killed just when Mnesia made a new log.
+empty_log(Config) ->
+    [A, B] = started(names(2), Config),
+    Id = new_case(A),
+    ok = kill(B),
+    Second = lists:last(names(2)),
+    ok = file:write_file(filename:join(dir(Second, Config), "LATEST.LOG"), <<>>),
+    B1 = start(Second, names(2), Config),
+    [ok = until(Peer, ready, true) || Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    stopped([A, B1]).
+
+%% Two of three have lost their cases. They wait, until the third one is told to go on.
 forced(Config) ->
     [A, B, C] = started(names(3), Config),
     Id = new_case(A),
     [ok = kill(Peer) || Peer <- [A, B, C]],
     [First, Second, Third] = names(3),
-    ok = file:del_dir_r(dir(Third, Config)),
+    [ok = file:del_dir_r(dir(Name, Config)) || Name <- [First, Third]],
     [A1, B1, C1] = Waiting = [start(Name, names(3), Config) || Name <- [First, Second, Third]],
     [{wait, _} = on(Peer, docket_mnesia_schema, attempt, []) || Peer <- Waiting],
     ok = kill(B1),

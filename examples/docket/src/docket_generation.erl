@@ -1,0 +1,288 @@
+%% @doc Keeps which nodes have all acknowledged changes.
+%%
+%% Mnesia decides after a crash of several nodes by their last logs, and may then load an old copy.
+%% So docket keeps generations. A generation is a number and its members. A change counts as made
+%% when all members of the present generation have it on their disks, and confirm that the
+%% generation is still the present one. So each member has all acknowledged changes.
+%%
+%% Members that are down leave, and nodes that have loaded the tables join: a node offers the next
+%% generation to its members, one after the other in the order of the list. A node takes an offer
+%% only if the offer follows the generation that it has, and if it sees all the members run. So of
+%% two offers that follow the same generation at most one is complete, and an offer that is not
+%% complete loses no change: each of its members had all changes before it.
+%%
+%% The members are a majority. So any majority of the nodes knows the latest generation, and a
+%% start after a crash of all nodes needs no more than a majority (latest/1).
+%% @hidden
+-module(docket_generation).
+-behaviour(gen_server).
+
+-export([start_link/0, stored/0, current/0, is_member/0, may_change/0]).
+-export([agree/0, renew/0, join/0, begin_new/0, compare/1]).
+-export([accept/1, latest/1, up_to_date/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([generation/0, stored/0]).
+
+-type generation() :: {Number :: non_neg_integer(), Members :: [node()]}.
+%% A generation, and the one that it follows
+-type stored() :: {generation(), generation()}.
+
+-define(NONE, {{0, []}, {0, []}}).
+-define(FILE_NAME, "docket.generation").
+-define(CALL_MS, 5000).
+%% A forced start must have a greater number than the nodes that it leaves behind.
+-define(FORCED, 1_000_000).
+
+%% `worker' makes an offer. The callers wait for its result.
+-record(state, {worker = none :: none | pid(),
+                callers = [] :: [gen_server:from()]}).
+
+%% @doc Starts the process that stores the generation.
+-spec start_link() -> gen_server:start_ret().
+start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% @doc Returns the present generation with the one that it follows. Other nodes ask this.
+-spec stored() -> stored().
+stored() -> persistent_term:get(?MODULE, ?NONE).
+
+%% @doc Returns the present generation.
+-spec current() -> generation().
+current() -> element(1, stored()).
+
+%% @doc Tells whether this node is a member.
+-spec is_member() -> boolean().
+is_member() ->
+    {_, Members} = current(),
+    lists:member(node(), Members).
+
+%% @doc Tells whether this node is a member, and the members are most of all nodes.
+-spec may_change() -> boolean().
+may_change() ->
+    {_, Members} = current(),
+    lists:member(node(), Members) andalso is_majority(Members).
+
+is_majority(Nodes) -> 2 * length(Nodes) > length(docket_cluster:nodes()).
+
+running() ->
+    try mnesia:system_info(running_db_nodes)
+    catch exit:_ -> []
+    end.
+
+%% @doc Makes sure that all members run. Those that do not run leave, if most nodes stay.
+-spec agree() -> ok | {error, minority | not_ready}.
+agree() ->
+    {_, Members} = current(),
+    case {may_change(), Members -- running()} of
+        {true, []} -> ok;
+        {true, [_ | _]} -> offered(shrink);
+        {false, _} -> {error, case is_member() of true -> minority; false -> not_ready end}
+    end.
+
+%% @doc Offers the present generation to its members again. An offer may have ended halfway.
+-spec renew() -> ok | {error, minority | not_ready}.
+renew() ->
+    case agree() of
+        ok -> offered(again);
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Makes this node, which has loaded the tables, a member.
+-spec join() -> ok | {error, minority | not_ready}.
+join() -> offered(grow).
+
+offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
+
+%% @doc Begins with this node as the only member: with a new database, or when an operator says that
+%% the others have nothing later.
+-spec begin_new() -> ok | {error, file:posix()}.
+begin_new() ->
+    {Number, _} = Before = current(),
+    Next = case Number of 0 -> 1; _ -> Number + ?FORCED end,
+    gen_server:call(?MODULE, {store, {{Next, [node()]}, Before}}, infinity).
+
+%% @doc Compares the generation with that of another node, and takes that one if it follows.
+-spec compare(node()) -> same | mine | {excluded, Members :: [node()]} | unknown.
+compare(Node) ->
+    try erpc:call(Node, ?MODULE, stored, [], ?CALL_MS) of
+        {{_, Members}, _} = Theirs ->
+            case relation({node(), current()}, {Node, element(1, Theirs)}) of
+                theirs ->
+                    case lists:member(node(), Members) andalso accept(Theirs) of
+                        ok -> same;
+                        false -> {excluded, Members};
+                        _ -> unknown
+                    end;
+                Other -> Other
+            end
+    catch _:_ -> unknown
+    end.
+
+%% Which of two nodes has the later generation. An offer is not complete while one of its members
+%% has another generation.
+relation({_, Same}, {_, Same}) -> same;
+relation({_, {N, _}}, {_, {M, _}}) when M > N -> theirs;
+relation({_, {N, Members}}, {Other, {M, _}}) when N > M ->
+    case lists:member(Other, Members) of
+        true -> same;
+        false -> mine
+    end;
+relation({Node, {_, Mine}}, {Other, {_, Theirs}}) ->
+    case {lists:member(Other, Mine), lists:member(Node, Theirs)} of
+        {true, false} -> theirs;
+        {false, true} -> mine;
+        _ -> unknown
+    end.
+
+%% @doc Tells whether a node has all changes, as far as the generations of several nodes tell.
+-spec up_to_date({node(), generation()}, [{node(), generation()}]) -> boolean().
+up_to_date({Node, {Number, _}} = Known, All) ->
+    Number > 0
+        andalso not lists:any(fun({_, {_, Members}} = Other) ->
+                                      relation(Known, Other) =:= theirs
+                                          andalso not lists:member(Node, Members)
+                              end, All).
+
+%% @doc Finds the latest generation among those of several nodes, if no missing node can have a
+%% later one with changes.
+-spec latest([{node(), generation()}]) -> {ok, generation()} | unknown.
+latest(Known) ->
+    Voters = [Each || {_, {Number, _}} = Each <- Known, Number > 0],
+    case is_majority(Voters) of
+        false -> unknown;
+        true ->
+            Most = lists:max([Number || {_, {Number, _}} <- Voters]),
+            Candidates = lists:usort([Generation || {_, {Number, _} = Generation} <- Voters,
+                                                    Number =:= Most]),
+            Complete = [Generation || {_, Members} = Generation <- Candidates,
+                                      not lists:any(fun({Node, Other}) ->
+                                                            lists:member(Node, Members)
+                                                                andalso Other =/= Generation
+                                                                andalso element(1, Other) >= Most
+                                                    end, Voters)],
+            case Complete of
+                [One] -> {ok, One};
+                _ -> unknown
+            end
+    end.
+
+%% @doc Takes the next generation. Other nodes offer it.
+-spec accept(stored()) -> ok | {error, other_generation | apart | file:posix()}.
+accept({{_, Members}, _} = Offer) ->
+    case Members -- running() of
+        [] -> gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS);
+        _ -> {error, apart}
+    end.
+
+%% @private
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    Stored = case file() of
+                 none -> ?NONE;
+                 File ->
+                     case file:consult(File) of
+                         {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
+                         _ -> ?NONE
+                     end
+             end,
+    ok = persistent_term:put(?MODULE, Stored),
+    {ok, #state{}}.
+
+file() ->
+    case docket_config:get(dir) of
+        none -> none;
+        Dir -> filename:join(Dir, ?FILE_NAME)
+    end.
+
+%% @private
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+          {reply, term(), #state{}} | {noreply, #state{}}.
+handle_call({store, Stored}, _, State) -> {reply, store(Stored), State};
+handle_call({accept, {{Number, _} = Next, {_, Before} = Base} = Offer}, _, State) ->
+    {Known, _} = Current = current(),
+    %% A node that joins, or has lost its directory, is bound by no generation before.
+    IsFree = Known =:= 0 orelse not lists:member(node(), Before) andalso Known < Number,
+    Reply = if
+                Current =:= Next -> ok;
+                Current =:= Base; IsFree -> store(Offer);
+                true -> {error, other_generation}
+            end,
+    {reply, Reply, State};
+handle_call({offer, How}, From, #state{worker = none, callers = []} = State) ->
+    {Worker, _} = spawn_monitor(fun() -> exit({offered, offer(How)}) end),
+    {noreply, State#state{worker = Worker, callers = [From]}};
+handle_call({offer, _}, From, #state{callers = Callers} = State) ->
+    {noreply, State#state{callers = [From | Callers]}}.
+
+%% @private
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_, State) -> {noreply, State}.
+
+%% @private
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({'DOWN', _, process, Worker, Reason}, #state{worker = Worker} = State) ->
+    Reply = case Reason of
+                {offered, Result} -> Result;
+                _ -> {error, minority}
+            end,
+    _ = [gen_server:reply(Caller, Reply) || Caller <- State#state.callers],
+    {noreply, State#state{worker = none, callers = []}};
+handle_info(_, State) -> {noreply, State}.
+
+%% The file is on the disk before anyone learns the generation.
+store(Stored) ->
+    case file() of
+        none -> persistent_term:put(?MODULE, Stored);
+        File ->
+            case written(File, io_lib:format("~0p.~n", [Stored])) of
+                ok -> persistent_term:put(?MODULE, Stored);
+                {error, _} = Error -> Error
+            end
+    end.
+
+written(File, Text) ->
+    New = File ++ ".new",
+    case file:open(New, [write, raw]) of
+        {ok, Device} ->
+            Results = [file:write(Device, Text), file:sync(Device), file:close(Device)],
+            case lists:usort(Results) of
+                [ok] -> file:rename(New, File);
+                _ -> lists:keyfind(error, 1, Results)
+            end;
+        {error, _} = Error -> Error
+    end.
+
+%% Offers
+
+offer(shrink) ->
+    {{Number, Members} = Base, _} = stored(),
+    Left = [Node || Node <- Members, lists:member(Node, running())],
+    case is_majority(Left) of
+        true -> offer({{Number + 1, ordered(Left)}, Base});
+        false -> {error, minority}
+    end;
+offer(again) ->
+    {{_, Members}, _} = Stored = stored(),
+    offer_to(Members, Stored);
+offer(grow) ->
+    %% The members know the present generation.
+    Known = [Stored || {ok, Stored} <- erpc:multicall(running(), ?MODULE, stored, [], ?CALL_MS)],
+    case lists:max([?NONE | Known]) of
+        {{0, _}, _} -> {error, not_ready};
+        {{Number, Members} = Base, _} = Latest ->
+            case lists:member(node(), Members) of
+                true -> offer(Latest);
+                false -> offer({{Number + 1, ordered([node() | Members])}, Base})
+            end
+    end;
+offer({{_, Members}, _} = Offer) -> offer_to(Members, Offer).
+
+ordered(Nodes) -> [Node || Node <- docket_cluster:nodes(), lists:member(Node, Nodes)].
+
+offer_to([], _) -> ok;
+offer_to([Node | Nodes], Offer) ->
+    try erpc:call(Node, ?MODULE, accept, [Offer], ?CALL_MS) of
+        ok -> offer_to(Nodes, Offer);
+        {error, _} -> {error, minority}
+    catch _:_ -> {error, minority}
+    end.
