@@ -328,9 +328,14 @@ fixed_port_without_epmd(Config) ->
     Port = running:free_port(),
     Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
            {"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
-    {Node, _} = node(Config, Env),
+    {Node, <<"ready ", Pid/binary>>} = node(Config, Env),
+    %% The first request loads code there, so the node answers before it monitors the asking one.
+    %% With this port a node that looks for one that has ended finds itself, and logs that.
+    ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"], Env)),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
-    stop(Node).
+    running:signal(Node, "TERM"),
+    {0, Log} = running:ended(Node),
+    ?assertEqual(nomatch, binary:match(Log, <<"Cannot get connection id">>)).
 
 %% In the example, a line from a client of one node reaches the client of the other.
 relay_between_nodes(Config) ->

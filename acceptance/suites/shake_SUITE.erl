@@ -211,6 +211,9 @@ why_cut(Config) ->
     ?assertEqual({1, <<"whittle: the input of the build had no function nobody:f/1: correct the "
                        "name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
+    ?assertEqual({1, <<"whittle: the input of the build had no function list:flaten/1 (did you mean "
+                       "lists:flatten/1?): correct the name\n">>},
+                 running:whittle(["why", Hello, "list:flaten/1"])),
     ?assertEqual({1, <<"whittle: the input of the build had no module nobody: correct the "
                        "name\n">>},
                  running:whittle(["why", Hello, "nobody"])),
@@ -481,7 +484,8 @@ bad_keep(Config) ->
                       refused(running:example("hello"), ["--keep", File], Config))
      end || {Text, Line} <-
                 [{"sofs:image/14\n",
-                  "there is no function sofs:image/14, which --keep names: correct the name"},
+                  "there is no function sofs:image/14 (did you mean sofs:image/2?), which --keep "
+                  "names: correct the name"},
                  {"ok:\n", [File, ": `ok:' is not of the form M, M:F or M:F/A: correct the line"]},
                  %% Not UTF-8.
                  {<<"% caf", 16#e9, "\ncaf", 16#e9, "\n">>,

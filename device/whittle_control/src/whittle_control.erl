@@ -264,10 +264,13 @@ linked_call(Node, Module, Function, Arguments) ->
                          {spawn_reply, Request, error, Why} ->
                              {spawn_reply, Why};
                          {spawn_reply, Request, ok, Pid} ->
-                             _ = spawn_request(Node, erpc, execute_call,
-                                               [make_ref(), whittle_control_end, together,
-                                                [self(), Pid]], [{reply, no}]),
-                             {down, ended(Request, Pid)}
+                             Together = spawn_request(Node, erpc, execute_call,
+                                                      [make_ref(), whittle_control_end, together,
+                                                       [self(), Pid]],
+                                                      [monitor, {reply, error_only}]),
+                             Ended = ended(Request, Pid),
+                             ok = without_monitor(Together),
+                             {down, Ended}
                      after ?SILENCE_MS -> error({erpc, silence})
                      end,
     process_flag(trap_exit, Traps),
@@ -283,6 +286,16 @@ ended(Request, Pid) ->
             true -> ended(Request, Pid);
             false -> error({erpc, silence})
         end
+    end.
+
+%% Waits until the other process has ended too. If this node ended before that process monitors it,
+%% the monitor would make the running node connect to this one. With a fixed port for all nodes
+%% (`-erl_epmd_port') it would reach itself, and log an error.
+without_monitor(Together) ->
+    receive
+        {'DOWN', Together, process, _, _} -> ok;
+        {spawn_reply, Together, error, _} -> ok
+    after ?PATIENCE_MS -> ok
     end.
 
 %% A node that has ended answers too, because this node reports the lost connection.

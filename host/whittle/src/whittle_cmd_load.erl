@@ -131,6 +131,9 @@ shown() ->
         false -> ok
     end.
 
+tell(building_agent) -> whittle_progress:stage("building the agent");
+tell({starting_agents, 1}) -> whittle_progress:stage("starting the agent");
+tell({starting_agents, N}) -> whittle_progress:stage(io_lib:format("starting ~b agents", [N]));
 tell({runtime, Progress}) -> whittle_progress:event(Progress);
 tell({agent_ended, N, Status}) ->
     whittle_progress:note(io_lib:format("agent ~b ended too soon (exit code ~b): its users and "

@@ -37,6 +37,7 @@ explained(Out, Text) ->
                 [] ->
                     {Kind, Code} = kind(Name),
                     whittle_failure:work(Code, ["the input of the build had no ", Kind, $\s, Text,
+                                                whittle_shake_saved:hint(Name, Plan),
                                                 ": correct the name"]);
                 Verdicts -> {ok, #{text => text(Name, Verdicts),
                                    json => [json(Verdict) || Verdict <- Verdicts]}}

@@ -491,7 +491,9 @@ near(_) ->
              {"abcdef", ["badcef"], {ok, "badcef"}},
              {"abcdefghi", ["badcfeghi"], {ok, "badcfeghi"}},
              {"abcdef", ["fedcba"], none}, {"size", ["size", "seize"], {ok, "size"}},
-             {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none}]],
+             {"comp", ["run", "completion"], {ok, "completion"}}, {"x", [], none},
+             {"ipv6", ["inet", "inet6"], {ok, "inet6"}},
+             {"jit", ["size", "speed"], {ok, "speed"}}]],
     ok.
 
 %% An error of each kind is printed as data on stdout. The line for people stays on stderr.

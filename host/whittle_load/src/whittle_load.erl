@@ -23,8 +23,10 @@
           trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
-%% `needs' comes before a run, and lists the limits that it will hit.
+%% `needs' comes before a run, and lists the limits that it will hit. The agent is one program, and
+%% so many of it start.
 -type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}
+               | building_agent | {starting_agents, pos_integer()}
                | {writing, Directory :: file:filename()}.
 
 -type need() :: whittle_load_limits:need().
@@ -65,6 +67,7 @@ run(File, Options) ->
                                                       not whittle_load_limits:enough(Need)]]],
                kept(File, changed(Scenario, Spread, Options), Spread, Options,
                     fun(Changed, Keep) ->
+                            _ = Tell(building_agent),
                             whittle_load_build:with_agent(
                               Scenario, Spread, hosts(Options), Tell,
                               fun(Commands) -> run(Changed, Commands, Spread, Tell, Keep) end)
@@ -158,6 +161,7 @@ changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
     Scenario#{seed := maps:get(seed, Options, Seed), sources := Sources}.
 
 run(Scenario, Commands, #{agents := Agents}, Tell, Keep) ->
+    _ = Tell({starting_agents, Agents}),
     %% Machines have different clocks.
     [Second, Whole] = case Commands of
                           [_] -> [fun(Each) -> Each end, fun(Each) -> Each end];
@@ -246,6 +250,7 @@ trial(Scenario, #{users := Users}, #{trial := true} = Options) ->
             end,
     Trial = whittle_load_trial:scenario(Scenario),
     undefined = put(?MODULE, []),
+    _ = Tell(building_agent),
     Run = whittle_load_build:with_agent(
             Trial, #{files => 1024, agents => 1}, [], Tell,
             fun(Commands) ->
@@ -363,8 +368,8 @@ format_error({Tag, _} = Reason) when Tag =:= unknown_host; Tag =:= remote;
 format_error({too_many_agents, _} = Reason) -> whittle_load_limits:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= make; Tag =:= directory ->
     whittle_load_build:format_error(Reason);
-format_error({Tag, _} = Reason) when Tag =:= exists; Tag =:= no_samples; Tag =:= damaged;
-                                     Tag =:= cannot_write ->
+format_error({Tag, _} = Reason) when Tag =:= exists; Tag =:= not_empty; Tag =:= no_samples;
+                                     Tag =:= damaged; Tag =:= cannot_write ->
     whittle_load_samples:format_error(Reason);
 format_error({Tag, _} = Reason) when Tag =:= host; Tag =:= host_name; Tag =:= no_ssh ->
     whittle_load_hosts:format_error(Reason);

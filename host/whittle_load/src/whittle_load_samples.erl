@@ -24,6 +24,7 @@
                    size := atomics:atomics_ref()}.
 
 -type error() :: {exists, file:filename()}
+               | {not_empty, {Directory :: file:filename(), First :: file:filename_all()}}
                | {no_samples, file:filename()}
                | {damaged, {file:filename(), pos_integer()}}
                | {cannot_write, {file:filename(), file:posix() | badarg | terminated}}.
@@ -49,13 +50,17 @@ exists(Name) ->
         _ -> true
     end.
 
-%% @doc Checks that a directory may become that of a run. The error is `exists' if it holds a file
-%% with the name of a file of a run.
+%% @doc Checks that a directory may become that of a run: it does not exist, or it is empty. The
+%% error is `exists' if it holds a file with the name of a file of a run, and else `not_empty'.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
-    case [Name || Name <- ?FILES, {ok, _} <- [file:read_link_info(filename:join(Dir, Name))]] of
-        [] -> ok;
-        _ -> {error, {exists, Dir}}
+    case file:list_dir_all(Dir) of
+        {ok, [_ | _] = Names} ->
+            case [Name || Name <- Names, lists:member(Name, ?FILES)] of
+                [] -> {error, {not_empty, {Dir, hd(lists:sort(Names))}}};
+                _ -> {error, {exists, Dir}}
+            end;
+        _ -> ok
     end.
 
 %% @doc Begins a directory that {@link check/1} has checked.
@@ -207,11 +212,18 @@ was_stopped(_) -> error.
 
 samples(Dir) -> filename:join(Dir, "samples.jsonl").
 
+%% A name that is no UTF-8 comes as a binary.
+shown(Name) when is_binary(Name) -> io_lib:format("~tp", [Name]);
+shown(Name) -> Name.
+
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
     [Dir, " holds the results of a run, or files with their names: name another directory with "
      "-o"];
+format_error({not_empty, {Dir, Name}}) ->
+    [Dir, " holds ", shown(Name), ", and the results of a run need a new or an empty directory: "
+     "name one with -o"];
 format_error({no_samples, Dir}) ->
     [Dir, " holds no results of a run: name a directory that `whittle load' wrote"];
 format_error({damaged, {File, Line}}) ->

@@ -141,6 +141,10 @@ exists(Config) ->
     ?assertEqual(ok, whittle_load_samples:check(Own)),
     ok = file:write_file(filename:join(Own, "page.html"), "mine"),
     ?assertEqual({error, {exists, Own}}, whittle_load_samples:check(Own)),
+    %% So do the results' directory and other files apart.
+    ok = file:rename(filename:join(Own, "page.html"), filename:join(Own, "notes")),
+    ok = file:write_file(filename:join(Own, "src"), ""),
+    ?assertEqual({error, {not_empty, {Own, "notes"}}}, whittle_load_samples:check(Own)),
     Below = filename:join([Dir, "run.json", "x"]),
     ?assertMatch({error, {cannot_write, {Below, _}}}, whittle_load_samples:create(Below, facts())).
 
@@ -426,7 +430,8 @@ messages(_) ->
     [?assertMatch({_, [_ | _]}, {Reason, lists:flatten(io_lib:format(
                                                          "~ts",
                                                          [whittle_load:format_error(Reason)]))})
-     || Reason <- [{exists, "d"}, {no_samples, "d"}, {damaged, {"d/run.json", 1}},
+     || Reason <- [{exists, "d"}, {not_empty, {"d", "f"}}, {not_empty, {"d", <<255>>}},
+                   {no_samples, "d"}, {damaged, {"d/run.json", 1}},
                    {damaged, {"d/samples.jsonl", 7}}, {cannot_write, {"f", enospc}},
                    {cannot_write, {"f", eacces}}]].
 

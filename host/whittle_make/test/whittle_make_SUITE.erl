@@ -278,7 +278,7 @@ every_error_is_one_line(_) ->
             {bad_evidence, {"f", no_evidence}},
             {input_is_output, "x"}, {unknown_option, {x, [a, b]}},
             {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},
-            {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}}}},
+            {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}, ""}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
     ?assertEqual(lists:usort(made:worded(whittle_make, format_error)
                              ++ made:worded(whittle_make_shake, format_error)

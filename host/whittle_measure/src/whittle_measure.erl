@@ -57,6 +57,7 @@ run(Study, Options) ->
 -spec results(file:filename()) -> {ok, report()} | {error, reason()}.
 results(Dir) ->
     case whittle_measure_samples:read_study(Dir) of
+        {ok, {_, _, []}} -> {error, {empty, Dir}};
         {ok, {Facts, Study, Samples}} ->
             {ok, #{study => Study, facts => Facts, samples => Samples,
                    results => whittle_measure_analysis:results(Study, Samples),
@@ -79,11 +80,17 @@ report(Dir) ->
             %% The page replaces a link; it is not written to where the link points.
             _ = [file:delete(Page) || {ok, _} <- [file:read_link_all(Page)]],
             case whittle_file:write(Page, whittle_measure_page:html(Report, Drawings)) of
-                ok -> {ok, Report#{page => Page, notes => Notes}};
+                ok -> {ok, Report#{page => Page, notes => lacks(Dir, Report) ++ Notes}};
                 {error, Reason} -> {error, {file, Page, Reason}}
             end;
         {error, _} = Error -> Error
     end.
+
+%% A search of `whittle tune' has no plan: it chooses its runs on the way.
+lacks(Dir, #{study := #{front := _}}) -> whittle_measure_samples:notes(Dir, {0, 0});
+lacks(Dir, #{study := Study, samples := Samples}) ->
+    Done = [Run || #{<<"block">> := Block, <<"cell">> := _} = Run <- Samples, is_integer(Block)],
+    whittle_measure_samples:notes(Dir, {length(Done), length(whittle_measure_run:planned(Study))}).
 
 %% @doc Writes each chart of a report as a PNG file beside the page, and returns the files. The name
 %% of a file has the response and the program: `rss_mean-relay-1.png'.
@@ -204,7 +211,8 @@ format_error(Error) when element(1, Error) =:= different_studies;
                          element(1, Error) =:= several_levels ->
     whittle_measure_compare:format_error(Error);
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= no_samples;
-                                   Tag =:= changed ->
+                                   Tag =:= changed; Tag =:= of_a_load_test;
+                                   Tag =:= holds_others; Tag =:= empty ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;
                                       Tag =:= file ->

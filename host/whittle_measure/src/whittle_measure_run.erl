@@ -4,7 +4,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([run/2, key/1]).
+-export([run/2, planned/1, key/1]).
 
 -export_type([options/0, event/0, reason/0]).
 
@@ -179,7 +179,7 @@ facts(#{name := Name, title := Title, seed := Seed} = Study, Prepared) ->
 %% Measures what no sample has yet: first the builds, then the runs.
 measure(Cells, Before, Study, Prepared, Context) ->
     steps([fun(_) -> measure_builds(Cells, Before, Study, Prepared, Context) end,
-           fun(_) -> measure_runs(Cells, Before, Study, Prepared, Context) end]).
+           fun(_) -> measure_runs(Before, Study, Prepared, Context) end]).
 
 %% Takes the exact responses once from each build. The sample names the cells that share the build.
 measure_builds(Cells, Before, #{responses := Responses} = Study, Prepared, Context) ->
@@ -201,20 +201,26 @@ measure_build([First | _] = Cells, Made, Study, #{log := Log} = Context) ->
                                                        at => erlang:system_time(millisecond)})
     end.
 
-measure_runs(Cells, Before, #{responses := Responses} = Study, Prepared,
-             #{dir := Dir} = Context) ->
+%% @doc Lists the runs of a study in their order, also those that warm up.
+-spec planned(whittle_measure_study:study()) -> [whittle_measure_order:run()].
+planned(#{responses := Responses} = Study) ->
     %% A study of builds alone has nothing to run.
-    Varying = [Each || Each <- Responses, not whittle_measure_response:is_exact(Each)],
-    Measured = [Cell || #{program := Program} = Cell <- Cells,
+    Varying = varying(Responses),
+    Measured = [Cell || #{program := Program} = Cell <- whittle_measure_study:cells(Study),
                         lists:any(fun(Each) -> whittle_measure_response:applies(Each, Program) end,
                                   Varying)],
+    whittle_measure_order:runs(Study, Measured).
+
+varying(Responses) ->
+    [Each || Each <- Responses, not whittle_measure_response:is_exact(Each)].
+
+measure_runs(Before, #{responses := Responses} = Study, Prepared, #{dir := Dir} = Context) ->
     Done = maps:from_keys([{Block, Cell} || #{<<"block">> := Block, <<"cell">> := Cell} <- Before],
                           []),
-    Todo = [Run || #{block := Block, cell := Cell} = Run
-                       <- whittle_measure_order:runs(Study, Measured),
+    Todo = [Run || #{block := Block, cell := Cell} = Run <- planned(Study),
                    not is_map_key({Block, key(Cell)}, Done)],
     case all(Todo, 1, length(Todo), erlang:monotonic_time(second),
-             Study#{responses := Varying}, Prepared, Context) of
+             Study#{responses := varying(Responses)}, Prepared, Context) of
         ok -> {ok, Dir};
         {error, _} = Error -> Error
     end.

@@ -7,13 +7,16 @@
 
 -export([unused/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3,
          close/1, with_maker/2, whittle/0, named/2]).
--export([runs/1, builds/1]).
+-export([runs/1, builds/1, notes/2]).
 -export([format_error/1]).
 
 -export_type([facts/0, sample/0, log/0, error/0]).
 
 %% The last bytes of the output of a failed program that stay.
 -define(LOG, 64 * 1024).
+
+%% What lies in a directory before the first sample
+-define(BEFORE, ["builds", "recordings", "logs", "study.json", "study.json.part"]).
 
 %% The limit in bytes of a file of samples. A run with its curve and account has 5 kB.
 -define(MOST, 1 bsl 30).
@@ -27,6 +30,9 @@
 -opaque log() :: file:fd().
 
 -type error() :: {exists, file:filename()}
+               | {of_a_load_test, file:filename()}
+               | {holds_others, {Directory :: file:filename(), First :: file:filename_all()}}
+               | {empty, file:filename()}
                | {in_use, file:filename()}
                | {no_samples, file:filename()}
                | {changed, [binary()]}
@@ -34,12 +40,20 @@
                | {damaged_study, file:filename(), unicode:chardata()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
-%% @doc Checks that a directory holds no samples, so that create/2 can begin there.
+%% @doc Checks that a directory holds no samples, so that create/2 can begin there. It may hold what
+%% a study leaves that did not come to its first sample. Files of others are an error.
 -spec unused(file:filename()) -> ok | {error, error()}.
 unused(Dir) ->
+    IsLoad = filelib:is_file(filename:join(Dir, "run.json")),
     case filelib:is_file(samples(Dir)) of
+        true when IsLoad -> {error, {of_a_load_test, Dir}};
         true -> {error, {exists, Dir}};
-        false -> ok
+        false ->
+            case [Name || {ok, Names} <- [file:list_dir_all(Dir)], Name <- lists:sort(Names),
+                          not lists:member(Name, ?BEFORE)] of
+                [] -> ok;
+                [First | _] -> {error, {holds_others, {Dir, First}}}
+            end
     end.
 
 %% @doc Calls the function while no other run writes into the directory, which must exist. The error
@@ -138,6 +152,18 @@ runs(Samples) ->
 -spec builds([sample()]) -> [sample()].
 builds(Samples) -> [Sample || #{<<"block">> := <<"build">>} = Sample <- Samples].
 
+%% @doc Lists the lines that a reader of the results needs: that the directory lacks runs.
+-spec notes(file:filename(), {Runs :: non_neg_integer(), Planned :: non_neg_integer()}) ->
+          [unicode:chardata()].
+notes(Dir, {Runs, Planned}) ->
+    Cut = case whittle_file:whole(samples(Dir), ?MOST) of
+              {ok, Bytes} when Bytes =/= <<>> -> binary:last(Bytes) =/= $\n;
+              _ -> false
+          end,
+    [[samples(Dir), " ends in the middle of a line, which does not count"] || Cut]
+        ++ [io_lib:format("~ts has ~b of the ~b runs of the study: continue it with --resume",
+                          [samples(Dir), Runs, Planned]) || Runs < Planned].
+
 %% A last line without its end was cut.
 decoded_lines(Bytes) ->
     [_ | Reversed] = lists:reverse(binary:split(Bytes, <<"\n">>, [global])),
@@ -235,11 +261,22 @@ facts(Dir) -> filename:join(Dir, "study.json").
 
 samples(Dir) -> filename:join(Dir, "samples.jsonl").
 
+%% A name that is no UTF-8 comes as a binary.
+shown(Name) when is_binary(Name) -> io_lib:format("~tp", [Name]);
+shown(Name) -> Name.
+
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
     [Dir, " holds samples of a study: continue it with --resume, or name another directory with "
      "-o"];
+format_error({of_a_load_test, Dir}) ->
+    [Dir, " holds results of `whittle load': name another directory with -o"];
+format_error({holds_others, {Dir, Name}}) ->
+    [Dir, " holds ", shown(Name), ", and a study needs a new or an empty directory: name one with "
+     "-o"];
+format_error({empty, Dir}) ->
+    [samples(Dir), " has no samples: continue the study with --resume, or start it again"];
 format_error({in_use, Dir}) ->
     ["another program runs a study in ", Dir, ": wait for its end, or name another directory with "
      "-o"];

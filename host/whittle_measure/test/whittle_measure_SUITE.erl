@@ -6,16 +6,16 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
-         cut_line/1, exists/1, in_use/1, checked_before_builds/1, failing/1, bounded_log/1,
-         all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1, shipped/1,
-         no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1, full_disk/1,
-         every_error_is_one_line/1]).
+         cut_line/1, exists/1, lacking/1, in_use/1, checked_before_builds/1, failing/1,
+         bounded_log/1, all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1,
+         shipped/1, no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1,
+         full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
-     in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole, no_program,
-     wrapped, reported, bad_studies, shipped, compared, compared_levels, page, titles,
-     references, full_disk, every_error_is_one_line].
+     lacking, in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole,
+     no_program, wrapped, reported, bad_studies, shipped, compared, compared_levels, page,
+     titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -189,7 +189,45 @@ exists(Config) ->
     {ok, Before} = file:read_file(filename:join(Dir, "samples.jsonl")),
     ?assertMatch({error, {exists, Dir}}, whittle_measure:run(study(#{}, Config), #{dir => Dir})),
     ?assertEqual({ok, Before}, file:read_file(filename:join(Dir, "samples.jsonl"))),
-    ?assertMatch({error, {no_samples, _}}, whittle_measure:results(in("nothing", Config))).
+    ?assertMatch({error, {no_samples, _}}, whittle_measure:results(in("nothing", Config))),
+    %% The files of others, and what an earlier try of the study has left
+    New = fun() -> whittle_measure_samples:unused(in("others", Config)) end,
+    File = fun(Name) -> filename:join(in("others", Config), Name) end,
+    ok = filelib:ensure_path(File("builds")),
+    ok = file:write_file(File("study.json"), "{}"),
+    ?assertEqual(ok, New()),
+    ok = file:write_file(File("notes"), "mine"),
+    ?assertEqual({error, {holds_others, {in("others", Config), "notes"}}}, New()),
+    ok = file:write_file(File("samples.jsonl"), ""),
+    ?assertEqual({error, {exists, in("others", Config)}}, New()),
+    ok = file:write_file(File("run.json"), "{}"),
+    ?assertEqual({error, {of_a_load_test, in("others", Config)}}, New()).
+
+%% A report says which runs are missing. Without any, it leaves the page alone.
+lacking(Config) ->
+    {ok, Dir} = measure(#{}, Config),
+    File = filename:join(Dir, "samples.jsonl"),
+    Page = filename:join(Dir, "page.html"),
+    {ok, Bytes} = file:read_file(File),
+    Lines = length(binary:matches(Bytes, <<"\n">>)),
+    Notes = fun() ->
+                    {ok, #{notes := All}} = whittle_measure:report(Dir),
+                    [unicode:characters_to_list(Note) || Note <- All,
+                                                         string:find(Note, "samples") =/= nomatch]
+            end,
+    ?assertEqual([], Notes()),
+    {ok, Before} = file:read_file(Page),
+    ok = file:write_file(File, binary:part(Bytes, 0, byte_size(Bytes) - 2)),
+    ?assertEqual([File ++ " ends in the middle of a line, which does not count",
+                  lists:flatten(io_lib:format("~ts has ~b of the ~b runs of the study: continue it "
+                                              "with --resume", [File, Lines - 1, Lines]))],
+                 Notes()),
+    ok = file:write_file(Page, Before),
+    [begin
+         ok = file:write_file(File, Empty),
+         ?assertEqual({error, {empty, Dir}}, whittle_measure:report(Dir))
+     end || Empty <- ["", "{\"block\":1"]],
+    ?assertEqual({ok, Before}, file:read_file(Page)).
 
 %% A second run would replace the programs of the first, or mix its samples with those of the first.
 in_use(Config) ->
@@ -638,7 +676,9 @@ full_disk(_) ->
 every_error_is_one_line(_) ->
     Errors = [{no_study, "x", ["start"]}, {unreadable, "f", enoent}, {unreadable, "f", "line 1"},
               {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
-              {exists, "d"}, {in_use, "d"}, {no_samples, "d"}, {changed, [<<"the study">>]},
+              {exists, "d"}, {of_a_load_test, "d"}, {holds_others, {"d", "f"}},
+              {holds_others, {"d", <<255>>}}, {empty, "d"}, {in_use, "d"}, {no_samples, "d"},
+              {changed, [<<"the study">>]},
               {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
               {library, "x", "y"}, {no_unit, x}, {no_directory, x, "d"},

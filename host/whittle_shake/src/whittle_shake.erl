@@ -63,7 +63,8 @@
 -type error() ::
         whittle_system:error()
       | {too_many_names | too_many_aliases, {whittle_system:path(), Limit :: pos_integer()}}
-      | {not_there, {unicode:chardata(), whittle_shake_name:name()}}
+      %% The place of the name, and the hint after it
+      | {not_there, {unicode:chardata(), whittle_shake_name:name(), unicode:chardata()}}
       | {feature_called, {whittle_shake_feature:name(), mfa() | {root, unicode:chardata()},
                           mfa() | module() | none}}
       | {open_calls, [open_call()]}
@@ -316,9 +317,9 @@ format_error({too_many_names, {Path, Limit}}) ->
 format_error({too_many_aliases, {Path, Limit}}) ->
     ["the names in the packed file ", Path, " mean more than ", whittle_number:text(Limit),
      " modules, because they have many aliases: divide the file, or write names without `alias'"];
-format_error({not_there, {Where, Name}}) ->
+format_error({not_there, {Where, Name, Hint}}) ->
     ["there is no ", case Name of {_} -> "module"; _ -> "function" end, $\s,
-     whittle_shake_name:text(Name), ", which ", Where,
+     whittle_shake_name:text(Name), Hint, ", which ", Where,
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
     ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
@@ -392,7 +393,10 @@ decide(System, Options, Summaries) ->
                Name <- Names],
     Found = [{Where, Name, whittle_shake_name:find(Name, Summaries)} || {Where, Name} <- Named],
     case [{Where, Name} || {Where, Name, []} <- Found] of
-        [Missing | _] -> {error, {not_there, Missing}};
+        [{Where, Name} | _] ->
+            Known = maps:map(fun(_, #{functions := Functions}) -> maps:keys(Functions) end,
+                             Summaries),
+            {error, {not_there, {Where, Name, whittle_shake_name:hint(Name, Known)}}};
         [] -> reach(System, Options, [{Mfa, {root, Where}} || {Where, _, Mfas} <- Found,
                                                               Mfa <- Mfas], Summaries)
     end.

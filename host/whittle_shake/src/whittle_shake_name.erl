@@ -1,7 +1,7 @@
 %% @doc Reads names of functions as a person writes them: `M', `M:F' or `M:F/A'.
 -module(whittle_shake_name).
 
--export([parse/1, parse_list/1, parse_file/1, find/2, written/1, text/1, origin/1]).
+-export([parse/1, parse_list/1, parse_file/1, find/2, hint/2, written/1, text/1, origin/1]).
 
 -export_type([name/0]).
 
@@ -86,6 +86,48 @@ find({M, F}, Modules) ->
                   {Name, A} <- lists:sort(maps:keys(Functions)), Name =:= F];
 find({M, F, A}, Modules) ->
     [{M, F, A} || #{M := #{functions := #{{F, A} := _}}} <- [Modules]].
+
+%% @doc Writes the hint after a name that is not known: ` (did you mean X?)', or nothing if no known
+%% module or function is near.
+-spec hint(name(), #{module() => [{atom(), arity()}]}) -> unicode:chardata().
+hint(Name, Known) ->
+    case near(Name, Known) of
+        none -> "";
+        Near -> [" (did you mean ", text(Near), "?)"]
+    end.
+
+near({M}, Known) ->
+    case nearest(M, maps:keys(Known)) of
+        {ok, Near} -> {Near};
+        none -> none
+    end;
+near(Name, Known) ->
+    Found = [{M, F} || {ok, M} <- [nearest(element(1, Name), maps:keys(Known))],
+                       {ok, F} <- [nearest(element(2, Name), [F || {F, _} <- map_get(M, Known)])]],
+    case Found of
+        [{M, F}] -> with_arity(Name, M, F, [A || {G, A} <- map_get(M, Known), G =:= F]);
+        [] -> none
+    end.
+
+with_arity({_, _}, M, F, _) -> {M, F};
+with_arity({_, _, A}, M, F, Arities) ->
+    case lists:member(A, Arities) of
+        true -> {M, F, A};
+        false -> {M, F, lists:min(Arities)}
+    end.
+
+nearest(Name, Known) ->
+    case lists:member(Name, Known) of
+        true -> {ok, Name};
+        false ->
+            %% The compiler makes functions with names that begin with a dash.
+            Texts = maps:from_list([{Text, Each} || Each <- Known, Text <- [atom_to_list(Each)],
+                                                    not lists:prefix("-", Text)]),
+            case whittle_suggestion:nearest(atom_to_list(Name), lists:sort(maps:keys(Texts))) of
+                {ok, Text} -> {ok, maps:get(Text, Texts)};
+                none -> none
+            end
+    end.
 
 %% @doc Writes a name as a person writes it.
 -spec text(name()) -> unicode:chardata().

@@ -5,7 +5,7 @@
 -module(whittle_shake_saved).
 
 -export([new/2, to_binary/2, from_binary/2, is_plan/1]).
--export([why/2, weights/1]).
+-export([why/2, hint/2, weights/1]).
 
 -export_type([saved/0, verdict/0, weight/0, error/0]).
 
@@ -152,6 +152,13 @@ why(Name, #{reached := #{blocked := Blocked} = Reached, sizes := Sizes} = Saved)
                Way -> {there(Mfa, Saved), Way}
            end}
      || Mfa <- lists:sort([Mfa || Mfa <- maps:keys(Sizes), matches(Name, Mfa)])].
+
+%% @doc Writes the hint after a name that no function matches ({@link whittle_shake_name:hint/2}).
+-spec hint(whittle_shake_name:name(), saved()) -> unicode:chardata().
+hint(Name, #{sizes := Sizes}) ->
+    whittle_shake_name:hint(Name, maps:groups_from_list(fun({M, _, _}) -> M end,
+                                                        fun({_, F, A}) -> {F, A} end,
+                                                        maps:keys(Sizes))).
 
 whole(System) ->
     Cold = whittle_system:cold(System),

@@ -5,7 +5,7 @@
 
 -export([all/0]).
 -export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
-         names_find/1]).
+         names_find/1, near_names/1]).
 -export([account_comes_back/1, damaged_account/1, foreign_account/1, weights/1,
          weights_of_the_program/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
@@ -165,6 +165,20 @@ names_find(_) ->
     All = whittle_shake_name:find({lists}, Modules),
     ?assert(lists:member({lists, foldl, 3}, All)),
     ?assertNot(lists:member({lists, foldl_1, 3}, All)).
+
+near_names(_) ->
+    Known = #{lists => [{map, 2}, {mapfoldl, 3}, {flatten, 1}, {flatten, 2},
+                        {'-flaten/1-fun-0-', 1}],
+              maps => [{map, 2}], 'Elixir.A' => [{b, 0}], plain => []},
+    [?assertEqual({Name, Hint}, {Name, lists:flatten(whittle_shake_name:hint(Name, Known))})
+     || {Name, Hint} <-
+            [{{list}, " (did you mean lists?)"}, {{nobody}, ""},
+             {{list, map}, " (did you mean lists:map?)"},
+             {{lists, flaten}, " (did you mean lists:flatten?)"},
+             {{lists, flaten, 2}, " (did you mean lists:flatten/2?)"},
+             {{lists, flaten, 3}, " (did you mean lists:flatten/1?)"},
+             {{lists, map, 1}, " (did you mean lists:map/2?)"},
+             {{lists, nobody, 1}, ""}, {{nobody, map, 2}, ""}, {{plain, map, 2}, ""}]].
 
 %% The weights
 

@@ -352,8 +352,18 @@ app_file(Dir, Ebin) ->
 
 spec(File) ->
     case whittle_file:text(File) of
-        {ok, Bytes} -> whittle_read_app:spec(File, Bytes);
+        {ok, Bytes} ->
+            whittle_work:steps([fun(_) -> whittle_read_app:spec(File, Bytes) end,
+                                fun(Spec) -> named(filename:basename(File, ".app.src"), File, Spec)
+                                end]);
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
+    end.
+
+%% The name of a compiled application's file must be the application's too.
+named(Base, File, {application, Name, _} = Spec) ->
+    case atom_to_list(Name) of
+        Base -> {ok, Spec};
+        Other -> {error, {bad_app_file, {File, ["it describes the application ", Other]}}}
     end.
 
 %% Calls the function with a temporary directory and removes the directory after the call.

@@ -156,7 +156,7 @@ spec(File, Bytes) ->
                 [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
                 [Why | _] -> {error, {bad_app_file, {File, Why}}}
             end;
-        {ok, _} -> {error, {bad_app_file, {File, "is not an application term"}}};
+        {ok, _} -> {error, {bad_app_file, {File, "it holds no application term"}}};
         {error, Why} -> {error, {bad_app_file, {File, Why}}}
     end.
 

@@ -239,6 +239,10 @@ unlisted_module(Config) ->
     ?assertEqual([called, listed], lists:sort(maps:keys(Left))).
 
 bad_app_file(Config) ->
+    Source = in("source", Config),
+    made:file(filename:join(Source, "src/bad.erl"), "-module(bad).\n"),
+    made:file(filename:join(Source, "src/bad.app.src"), "{application, other, [{vsn, \"1\"}]}."),
+    refused(Source, bad_app_file, "bad.app.src: it describes the application other; correct"),
     Dir = in("bad", Config),
     App = filename:join(Dir, "ebin/bad.app"),
     [begin
@@ -246,7 +250,7 @@ bad_app_file(Config) ->
          refused(Dir, Tag, Words)
      end || {Text, Tag, Words} <-
                 [{"{application, bad, [", bad_app_file, "bad.app: line 1: "},
-                 {"{application, bad}.", bad_app_file, "is not an application term"},
+                 {"{application, bad}.", bad_app_file, "it holds no application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, 1}]}.", bad_app_file,
                   "`modules' is not a list of atoms"},
                  {"{application, bad, [x]}.", bad_app_file, "not pairs"},
@@ -258,7 +262,7 @@ bad_app_file(Config) ->
                   " {included_applications, [stdlib]}]}.", bad_app_file,
                   "`stdlib' stands in `applications' and in `included_applications'"},
                  {"{application, bad, [{vsn, \"1\"} | x]}.", bad_app_file,
-                  "is not an application term"},
+                  "it holds no application term"},
                  {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,
                   "`modules' is not a list of atoms"},
                  {"{application, bad, [{vsn, \"1\" ++ x}]}.", bad_app_file, "line 1"},

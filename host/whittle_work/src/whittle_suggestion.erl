@@ -4,13 +4,15 @@
 
 -export([hint/2, nearest/2]).
 
-%% Names of processors in other tools: Debian, Go, Rust, Linux, Docker.
+%% Names of processors in other tools: Debian, Go, Rust, Linux, Docker. Then other words for a
+%% feature and a VM.
 -define(OTHERS, #{"arm64" => "aarch64", "armv8" => "aarch64", "arm64v8" => "aarch64",
                   "x86-64" => "x86_64", "amd64" => "x86_64", "x64" => "x86_64",
                   "armhf" => "armv7", "arm" => "armv7", "armv7l" => "armv7", "armv7a" => "armv7",
                   "arm32v7" => "armv7", "armel" => "armv6", "armv6l" => "armv6",
                   "arm32v6" => "armv6", "riscv" => "riscv64", "rv64" => "riscv64",
-                  "rv64gc" => "riscv64", "mips32" => "mips", "mipseb" => "mips"}).
+                  "rv64gc" => "riscv64", "mips32" => "mips", "mipseb" => "mips",
+                  "ipv6" => "inet6", "jit" => "speed"}).
 
 %% @doc Writes the hint after an unknown name in an error: ` (did you mean X?)', or nothing if no
 %% known name is near.

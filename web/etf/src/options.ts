@@ -28,8 +28,14 @@ export const hasOwn = Object.prototype.hasOwnProperty;
 
 /** Refuses field names that JavaScript would put before all others: the fields have an order. */
 export function checkOrder(fields: object): void {
+    checkFields(fields);
     if (Object.keys(fields).some((name) => /^\d+$/.test(name)))
         throw new TypeError("a record's fields cannot have numbers for names");
+}
+
+/** Refuses what is no object. */
+export function checkFields(fields: object): void {
+    if (Object(fields) !== fields) throw new TypeError("an object of fields is missing here");
 }
 
 /** Refuses names outside this list. */

@@ -10,7 +10,7 @@ import { decodeTerm } from "./standard.js";
 import { canonical } from "./canonical.js";
 import { EtfError, isOverflow, stepText } from "./error.js";
 import { ErlMap } from "./map.js";
-import { checkOrder } from "./options.js";
+import { checkFields, checkOrder } from "./options.js";
 import { written } from "./parts.js";
 import { show } from "./show.js";
 import { Atom, Binary, ErlRecord, Float, isList, Tuple, type Term } from "./term.js";
@@ -374,6 +374,7 @@ export function proplist<T extends object>(fields: Fields<T>): Decoder<T> {
 
 /** Decoders by name, in order. */
 function entries<T>(fields: Fields<T>): [string, Decoder<unknown>][] {
+    checkFields(fields);
     const named = Object.entries(fields as { [name: string]: Decoder<unknown> });
     for (const [, value] of named) wanted(value);
     return named;

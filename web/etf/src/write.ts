@@ -4,7 +4,7 @@
  * @module
  */
 import { atStep, kindName, noTerm, tooDeep } from "./error.js";
-import { checkOptions, checkOrder } from "./options.js";
+import { checkFields, checkOptions, checkOrder } from "./options.js";
 import { Atom, Binary, ErlRecord, Float, Tuple, type Term } from "./term.js";
 import { ErlMap, isMap, Keys } from "./map.js";
 import { checkSurrogates, codePoints, isBytes } from "./utf8.js";
@@ -110,6 +110,7 @@ function array<T extends readonly unknown[]>(values: T): T {
 function columns<T extends object>(
     fields: Fields<T>,
 ): readonly [names: string[], terms: (value: T) => Term[]] {
+    checkFields(fields);
     const names = Object.keys(fields) as (keyof T & string)[];
     needed(...names.map((name) => fields[name]));
     return [

@@ -153,6 +153,16 @@ test("a decoder that can never decode is refused when it is made", () => {
     refused(() => read.atom(), "an atom");
     // @ts-expect-error
     refused(() => read.map(undefined, read.string), "a function");
+    for (const none of [undefined, null, "a"] as never[]) {
+        const fields = "an object of fields";
+        refused(() => read.object(none), fields);
+        refused(() => read.proplist(none), fields);
+        refused(() => read.record("r", none), fields);
+        refused(() => read.nativeRecord("m", "r", none), fields);
+        refused(() => write.object(none), fields);
+        refused(() => write.record("r", none), fields);
+        refused(() => write.nativeRecord("m", "r", none), fields);
+    }
     // A decoder that begins with itself fails at the first term.
     const own: Decoder<unknown> = read.lazy(() => own);
     const first: Decoder<unknown> = read.lazy(() => read.oneOf(read.string, other));
