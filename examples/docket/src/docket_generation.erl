@@ -134,10 +134,11 @@ relation({Node, {_, Mine}}, {Other, {_, Theirs}}) ->
         _ -> unknown
     end.
 
-%% @doc Tells whether a node has all changes, as far as the generations of several nodes tell.
+%% @doc Tells whether a node has all changes, as far as the generations of several nodes tell. A
+%% node that has loaded the tables and has not joined may miss later changes.
 -spec up_to_date({node(), generation()}, [{node(), generation()}]) -> boolean().
-up_to_date({Node, {Number, _}} = Known, All) ->
-    Number > 0
+up_to_date({Node, {_, Own}} = Known, All) ->
+    lists:member(Node, Own)
         andalso not lists:any(fun({_, {_, Members}} = Other) ->
                                       relation(Known, Other) =:= theirs
                                           andalso not lists:member(Node, Members)

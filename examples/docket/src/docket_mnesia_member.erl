@@ -3,7 +3,7 @@
 %% A node that the others have left out of their generation was cut off, or was down. It restarts
 %% its database with the rows of a member (docket_mnesia_schema), and joins. It loses nothing that a
 %% synchronous mode has acknowledged. Two parts that could not reach each other, and changed nothing
-%% meanwhile, have the same generation: the smaller part restarts (docket_cluster:decide/3).
+%% meanwhile, have the same generation: the smaller part restarts (docket_cluster:stays/3).
 %% @hidden
 -module(docket_mnesia_member).
 -behaviour(gen_server).
@@ -99,9 +99,13 @@ seen(State) ->
     Apart = Others -- mnesia:system_info(running_db_nodes),
     compared([{Node, docket_generation:compare(Node)} || Node <- Others], Apart, State).
 
+%% A node that has loaded the tables and is not yet a member joins, if its database is one with that
+%% of a member. Any other node that the members have left out restarts.
 compared(Relations, Apart, State) ->
-    Mine = State#state.waits =:= ready,
-    case [Members || {_, {excluded, Members}} <- Relations, Mine] of
+    Running = mnesia:system_info(running_db_nodes),
+    IsReady = State#state.waits =:= ready,
+    case [Members || {_, {excluded, Members}} <- Relations,
+                     IsReady orelse Running -- Members =:= Running] of
         [Members | _] -> restarted(Members, State);
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
@@ -119,14 +123,15 @@ joined(State) ->
         {error, _} -> State
     end.
 
-%% Both nodes have the same generation, and their databases run apart.
+%% Both nodes are members of the same generation, and their databases run apart.
 loses(Node) ->
     Mine = mnesia:system_info(running_db_nodes),
     try {erpc:call(Node, docket_mnesia_schema, report, [], ?CALL_MS),
          erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS)} of
-        {{running, _}, Theirs} ->
-            not lists:member(node(), Theirs)
-                andalso docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()) =:= theirs;
+        {{running, {_, Members}}, Theirs} ->
+            lists:member(Node, Members) andalso not lists:member(node(), Theirs)
+                andalso not docket_cluster:stays({node(), Mine}, {Node, Theirs},
+                                                 docket_cluster:nodes());
         _ -> false
     catch _:_ -> false
     end.
