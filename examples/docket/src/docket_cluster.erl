@@ -41,8 +41,8 @@ missing(All) -> All -- [node() | erlang:nodes()].
 
 %% @doc Decides which of two nodes restarts its database, when both have all acknowledged changes
 %% and their databases run apart. The nodes of the larger part stay. Of two equal parts, that with
-%% the earliest node of the list stays. A third node may be in both parts, so then the earlier of the
-%% two nodes stays.
+%% the earliest node of the list stays. A third node may be in both parts, so then the earlier of
+%% the two nodes stays.
 -spec stays({node(), Part :: [node()]}, {node(), Part :: [node()]}, All :: [node()]) ->
           boolean().
 stays(Mine, Theirs, All) -> rank(Mine, All) =< rank(Theirs, All).

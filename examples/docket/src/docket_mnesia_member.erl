@@ -40,6 +40,7 @@ first(_) ->
 %% The tables are loaded.
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
+    ok = docket_generation:has_loaded(),
     %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
     self() ! check,
@@ -66,6 +67,7 @@ handle_info(attempt, State) ->
             {stop, {store, Reason}, State};
         {error, Reason} ->
             _ = mnesia:stop(),
+            ok = docket_generation:has_loaded(),
             {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
     end;
 handle_info(check, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
@@ -77,6 +79,7 @@ handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits =
 %% Mnesia ends when it cannot write, or when a node parts from it while it starts.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     _ = mnesia:stop(),
+    ok = docket_generation:has_loaded(),
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 
@@ -140,6 +143,7 @@ restarted(Theirs, State) ->
     docket:say(["this node was cut off, and takes the cases of ",
                 lists:join(", ", [atom_to_list(Node) || Node <- Theirs])]),
     stopped = mnesia:stop(),
+    ok = docket_generation:has_loaded(),
     self() ! attempt,
     State#state{waits = none}.
 
