@@ -22,7 +22,7 @@ VM := $(if $(filter host acceptance otp,$(PARTS)),vm)
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes)
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web
-.PHONY: programs natives board boards targets otp-suites-targets otp-study profile clean help
+.PHONY: programs natives board boards cluster targets otp-suites-targets otp-study profile clean help
 
 all: setup-build ## compile the command
 	@rebar3 compile
@@ -112,6 +112,11 @@ natives: setup-build+test+cross+targets all ## build jiffy, yaws and ejabberd's 
 programs: all ## build real programs of Debian with and without tree shaking, compare (builds VMs of OTP 25)
 	@escript acceptance/programs/programs.escript
 	@escript acceptance/programs/servers.escript
+
+cluster: setup-build+cluster all ## stage one and four nodes of docket, run a short study and show its page (root; minutes)
+	@rm -rf out/cluster
+	@./whittle measure examples/docket/studies/short.study -o out/cluster
+	@echo "all studies of the cluster: examples/docket/README.md"
 
 web: setup-web ## test the web packages
 	@$(MAKE) -C web test

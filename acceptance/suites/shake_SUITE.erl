@@ -211,8 +211,8 @@ why_cut(Config) ->
     ?assertEqual({1, <<"whittle: the input of the build had no function nobody:f/1: correct the "
                        "name\n">>},
                  running:whittle(["why", Hello, "nobody:f/1"])),
-    ?assertEqual({1, <<"whittle: the input of the build had no function list:flaten/1 (did you mean "
-                       "lists:flatten/1?): correct the name\n">>},
+    ?assertEqual({1, <<"whittle: the input of the build had no function list:flaten/1 (did you "
+                       "mean lists:flatten/1?): correct the name\n">>},
                  running:whittle(["why", Hello, "list:flaten/1"])),
     ?assertEqual({1, <<"whittle: the input of the build had no module nobody: correct the "
                        "name\n">>},

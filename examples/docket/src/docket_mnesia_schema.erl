@@ -50,9 +50,29 @@ attempt() ->
     Others = docket_cluster:nodes() -- [node()],
     case {state(), mnesia:system_info(is_running)} of
         {fresh, _} -> fresh([{Node, asked(Node)} || Node <- Others]);
-        {_, yes} -> known([]);
+        {_, yes} -> going_on([{Node, asked(Node)} || Node <- Others]);
         {_, no} -> again([{Node, asked(Node)} || Node <- Others]);
         {_, _} -> {wait, "waits until its database has ended"}
+    end.
+
+%% Mnesia runs. The node from which it loads may have ended meanwhile, and then it would wait for
+%% that node alone.
+going_on(Reports) ->
+    case is_loaded() orelse sources() of
+        true -> known([]);
+        Sources ->
+            case Sources =:= [] orelse Sources -- (Sources -- [node() | running(Reports)]) =/= [] of
+                true -> known([]);
+                false ->
+                    stopped = mnesia:stop(),
+                    {wait, ["starts again, because ", names_of(Sources), " ended before this node "
+                            "had its cases"]}
+            end
+    end.
+
+sources() ->
+    try mnesia:table_info(hd(names()), master_nodes)
+    catch exit:{aborted, _} -> []
     end.
 
 known(First) -> steps(First ++ [fun version/0, fun copies/0, fun loaded/0]).
