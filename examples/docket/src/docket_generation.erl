@@ -108,8 +108,8 @@ begin_new() ->
     Next = case Number of 0 -> 1; _ -> Number + ?FORCED end,
     gen_server:call(?MODULE, {store, {{Next, [node()]}, Before}}, infinity).
 
-%% @doc Asks most nodes whether this node may load its own rows. Without a majority it gives the grants
-%% back.
+%% @doc Asks most nodes whether this node may load its own rows. Without a majority it gives the
+%% grants back.
 -spec may_load_own() -> boolean().
 may_load_own() ->
     Granted = [Node || {Node, {ok, true}} <- asked(grant)],

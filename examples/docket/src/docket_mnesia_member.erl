@@ -8,7 +8,7 @@
 -module(docket_mnesia_member).
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, disk_failed/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(CALL_MS, 5000).
@@ -21,10 +21,18 @@
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
 
+%% @doc Leaves the others, because the log of this node lacks changes: its database restarts, and
+%% takes the cases of the others. A node that is alone goes on.
+-spec disk_failed() -> ok.
+disk_failed() ->
+    ?MODULE ! disk_failed,
+    ok.
+
 %% @private
 -spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, term()}}}.
 init([]) ->
     process_flag(trap_exit, true),
+    ok = docket_disk_watch:start(),
     first(docket_cluster:nodes()).
 
 first([_]) ->
@@ -73,6 +81,16 @@ handle_info(attempt, State) ->
 handle_info(check, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
     _ = erlang:send_after(docket_config:get(retry), self(), check),
     {noreply, checked(State)};
+handle_info(disk_failed, State) ->
+    case docket_disk_watch:has_failed() andalso docket_cluster:nodes() of
+        [_, _ | _] ->
+            _ = mnesia:stop(),
+            ok = docket_generation:has_loaded(),
+            {noreply, again_later("the directory cannot be written: free space there", State)};
+        _ ->
+            ok = docket_disk_watch:forget(),
+            {noreply, State}
+    end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->
     {noreply, checked(State)};

@@ -185,7 +185,14 @@ found() ->
            end, fun start/0
           | [fun() -> create(Table) end || Table <- docket_cases:tables()]]).
 
-start() -> said(schema, mnesia:start()).
+%% A log that could not be written has been closed.
+start() ->
+    case directory() of
+        ok ->
+            ok = docket_disk_watch:forget(),
+            said(schema, mnesia:start());
+        {error, _} = Error -> Error
+    end.
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->
