@@ -1,5 +1,5 @@
-%% @doc Notices that Mnesia could not write its log. Mnesia only reports that as a warning: it goes on
-%% with rows that the disk does not have, and `mnesia:sync_log/0' succeeds.
+%% @doc Notices that Mnesia could not write its log. Mnesia only reports that as a warning: it goes
+%% on with rows that the disk does not have, and `mnesia:sync_log/0' succeeds.
 %% @hidden
 -module(docket_disk_watch).
 
