@@ -143,7 +143,20 @@ running(Reports) ->
              docket_generation:up_to_date({Node, Generation}, All)].
 
 loading(Nodes) ->
-    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0]).
+    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0]).
+
+%% The node that this one loads from may write to a third node that this one does not see. The
+%% changes of the third one would not come here, and this node would join without them.
+together() ->
+    Here = mnesia:system_info(running_db_nodes),
+    Views = erpc:multicall(Here -- [node()], mnesia, table_info, [hd(names()), where_to_write],
+                           ?CALL_MS),
+    case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
+        [] -> ok;
+        Missing ->
+            stopped = mnesia:stop(),
+            {wait, ["waits until it is connected to ", names_of(Missing)]}
+    end.
 
 asked(Node) ->
     try erpc:call(Node, ?MODULE, report, [], ?CALL_MS)
@@ -224,7 +237,8 @@ join(Node) ->
     try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
             steps([fun() -> said(schema, written(schema_file(), Schema)) end,
-                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0]);
+                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0,
+                   fun together/0]);
         ok ->
             steps([fun start/0,
                    fun() ->
