@@ -21,6 +21,7 @@
 %% The bytes of a log before its first entry (`disk_log')
 -define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
+-define(START_MS, 15000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
 
@@ -203,9 +204,24 @@ start() ->
     case directory() of
         ok ->
             ok = docket_disk_watch:forget(),
-            said(schema, mnesia:start());
+            said(schema, guarded_start());
         {error, _} = Error -> Error
     end.
+
+%% While other nodes start or end at the same moment, the start of Mnesia sometimes does not return
+%% (OTP 29). Then all its processes end, and it starts again.
+guarded_start() ->
+    Guard = spawn(fun() ->
+                          receive started -> ok
+                          after ?START_MS ->
+                                  [exit(whereis(Name), kill)
+                                   || Name <- registered(),
+                                      lists:prefix("mnesia_", atom_to_list(Name))]
+                          end
+                  end),
+    Result = mnesia:start(),
+    Guard ! started,
+    Result.
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->
