@@ -21,7 +21,8 @@
 %% The bytes of a log before its first entry (`disk_log')
 -define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
--define(START_MS, 15000).
+%% The longest time that the start waits to learn the end of a change that was cut off by a crash.
+-define(DECISION_MS, 2000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
 
@@ -30,6 +31,9 @@
 directory() ->
     %% A dump of Mnesia would hold the cases. It has megabytes, and nobody would remove it.
     ok = application:set_env(mnesia, core_dir, "/dev/null"),
+    %% After a crash of all nodes, the first one to start would wait for the others, and these for
+    %% it. A change whose end is unknown here was never acknowledged, so this node may undo it.
+    ok = application:set_env(mnesia, max_wait_for_decision, ?DECISION_MS),
     case docket_config:get(dir) of
         none ->
             application:set_env(mnesia, schema_location, ram);
@@ -204,24 +208,9 @@ start() ->
     case directory() of
         ok ->
             ok = docket_disk_watch:forget(),
-            said(schema, guarded_start());
+            said(schema, mnesia:start());
         {error, _} = Error -> Error
     end.
-
-%% While other nodes start or end at the same moment, the start of Mnesia sometimes does not return
-%% (OTP 29). Then all its processes end, and it starts again.
-guarded_start() ->
-    Guard = spawn(fun() ->
-                          receive started -> ok
-                          after ?START_MS ->
-                                  [exit(whereis(Name), kill)
-                                   || Name <- registered(),
-                                      lists:prefix("mnesia_", atom_to_list(Name))]
-                          end
-                  end),
-    Result = mnesia:start(),
-    Guard ! started,
-    Result.
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->

@@ -94,7 +94,7 @@ killed(Config) ->
     First = new_case(C),
     ok = kill(C),
     ok = until(A, ready, true),
-    Second = new_case_again(A),
+    Second = new_case(A),
     C1 = start(lists:last(names(3)), names(3), Config),
     ok = until(C1, ready, true),
     [{ok, _} = show(Id, Peer) || Id <- [First, Second, new_case(C1)], Peer <- [A, B, C1]],
@@ -157,7 +157,7 @@ old_copy(Config) ->
     [First, Second, Third] = names(3),
     ok = kill(A),
     ok = until(B, ready, true),
-    Meanwhile = [new_case_again(Peer) || Peer <- [B, C]],
+    Meanwhile = [new_case(Peer) || Peer <- [B, C]],
     [ok = kill(Peer) || Peer <- [C, B]],
     A1 = start(First, names(3), Config),
     {wait, _} = on(A1, docket_mnesia_schema, attempt, []),
@@ -237,7 +237,7 @@ alone_of_three(Config) ->
     ok = until(A, ready, false),
     [ok = until(Peer, ready, true) || Peer <- [B, C]],
     ?assertEqual({error, minority}, create(A)),
-    Meanwhile = [new_case_again(Peer) || Peer <- [B, C, B, C]],
+    Meanwhile = [new_case(Peer) || Peer <- [B, C, B, C]],
     ok = joined([A], [B, C]),
     [ok = until(Peer, ready, true) || Peer <- Peers],
     [ok = until(A, has, Id) || Id <- Meanwhile],
@@ -301,15 +301,11 @@ dir(Name, Config) ->
 
 on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
 
+%% While a node is missed or comes back, the others refuse a change for a moment. Clients repeat it.
 new_case(Peer) ->
-    {ok, Case} = create(Peer),
-    docket_case:key(Case).
-
-%% While a node is being missed, the others refuse a change, which their clients repeat.
-new_case_again(Peer) ->
     case create(Peer) of
         {ok, Case} -> docket_case:key(Case);
-        {error, Reason} when Reason =:= not_ready; Reason =:= minority -> new_case_again(Peer)
+        {error, Reason} when Reason =:= not_ready; Reason =:= minority -> new_case(Peer)
     end.
 
 create(Peer) ->
