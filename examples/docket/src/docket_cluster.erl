@@ -7,7 +7,7 @@
 -module(docket_cluster).
 -behaviour(gen_server).
 
--export([start_link/0, nodes/0, number/0, is_majority/0, decide/3]).
+-export([start_link/0, nodes/0, number/0, is_majority/0, stays/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(CALL_MS, 5000).
@@ -39,23 +39,19 @@ is_majority() ->
 
 missing(All) -> All -- [node() | erlang:nodes()].
 
-%% @doc Decides between two parts of a service that cannot agree, after a partition. The larger part
-%% stays, if it is the majority. Of two halves, that with the earliest node of the list stays:
-%% neither could change anything. Otherwise both wait for the missing nodes: the smaller part may
-%% have changes that it made together with them.
--spec decide(Mine :: [node()], Theirs :: [node()], All :: [node()]) -> mine | theirs | wait.
-decide(Mine, Theirs, All) ->
-    Order = fun(Part) ->
-                    First = lists:takewhile(fun(Node) -> not lists:member(Node, Part) end, All),
-                    {-length(Part), length(First)}
+%% @doc Decides which of two nodes restarts its database, when both have all acknowledged changes
+%% and their databases run apart. The nodes of the larger part stay. Of two equal parts, that with
+%% the earliest node of the list stays. A third node may be in both parts, so then the earlier of
+%% the two nodes stays.
+-spec stays({node(), Part :: [node()]}, {node(), Part :: [node()]}, All :: [node()]) ->
+          boolean().
+stays(Mine, Theirs, All) -> rank(Mine, All) =< rank(Theirs, All).
+
+rank({Node, Part}, All) ->
+    Place = fun(Nodes) ->
+                    length(lists:takewhile(fun(Each) -> not lists:member(Each, Nodes) end, All))
             end,
-    Largest = max(length(Mine), length(Theirs)),
-    case {2 * Largest > length(All) orelse length(Mine ++ Theirs) >= length(All),
-          Order(Mine) =< Order(Theirs)} of
-        {false, _} -> wait;
-        {true, true} -> mine;
-        {true, false} -> theirs
-    end.
+    {-length(Part), Place(Part), Place([Node])}.
 
 %% @private
 -spec init([]) -> {ok, #state{}}.

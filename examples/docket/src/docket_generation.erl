@@ -13,12 +13,17 @@
 %%
 %% The members are a majority. So any majority of the nodes knows the latest generation, and a
 %% start after a crash of all nodes needs no more than a majority (latest/1).
+%%
+%% After such a crash one member loads its own rows, and the others load from it. Two members that
+%% do not see each other could both load their own. So a node first asks for the grant of most
+%% nodes.
 %% @hidden
 -module(docket_generation).
 -behaviour(gen_server).
 
 -export([start_link/0, stored/0, current/0, is_member/0, may_change/0]).
 -export([agree/0, renew/0, join/0, begin_new/0, compare/1]).
+-export([may_load_own/0, has_loaded/0, grant/1, release/1]).
 -export([accept/1, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -36,7 +41,9 @@
 
 %% `worker' makes an offer. The callers wait for its result.
 -record(state, {worker = none :: none | pid(),
-                callers = [] :: [gen_server:from()]}).
+                callers = [] :: [gen_server:from()],
+                %% The node that may load its own rows, as far as this node is asked
+                granted = none :: none | node()}).
 
 %% @doc Starts the process that stores the generation.
 -spec start_link() -> gen_server:start_ret().
@@ -101,6 +108,37 @@ begin_new() ->
     Next = case Number of 0 -> 1; _ -> Number + ?FORCED end,
     gen_server:call(?MODULE, {store, {{Next, [node()]}, Before}}, infinity).
 
+%% @doc Asks most nodes whether this node may load its own rows. Without a majority it gives the
+%% grants back.
+-spec may_load_own() -> boolean().
+may_load_own() ->
+    Granted = [Node || {Node, {ok, true}} <- asked(grant)],
+    case is_majority(Granted) of
+        true -> true;
+        false ->
+            ok = has_loaded(),
+            false
+    end.
+
+%% @doc Gives back the grants of all nodes.
+-spec has_loaded() -> ok.
+has_loaded() ->
+    _ = asked(release),
+    ok.
+
+asked(Function) ->
+    Nodes = [Node || Node <- docket_cluster:nodes(), lists:member(Node, [node() | nodes()])],
+    lists:zip(Nodes, erpc:multicall(Nodes, ?MODULE, Function, [node()], ?CALL_MS)).
+
+%% @doc Grants a node that it may load its own rows, if no other node has the grant. The end of the
+%% connection to that node also ends the grant. Other nodes ask this.
+-spec grant(node()) -> boolean().
+grant(Node) -> gen_server:call(?MODULE, {grant, Node}, ?CALL_MS).
+
+%% @doc Ends the grant of a node.
+-spec release(node()) -> ok.
+release(Node) -> gen_server:call(?MODULE, {release, Node}, ?CALL_MS).
+
 %% @doc Compares the generation with that of another node, and takes that one if it follows.
 -spec compare(node()) -> same | mine | {excluded, Members :: [node()]} | unknown.
 compare(Node) ->
@@ -134,10 +172,11 @@ relation({Node, {_, Mine}}, {Other, {_, Theirs}}) ->
         _ -> unknown
     end.
 
-%% @doc Tells whether a node has all changes, as far as the generations of several nodes tell.
+%% @doc Tells whether a node has all changes, as far as the generations of several nodes tell. A
+%% node that has loaded the tables and has not joined may miss later changes.
 -spec up_to_date({node(), generation()}, [{node(), generation()}]) -> boolean().
-up_to_date({Node, {Number, _}} = Known, All) ->
-    Number > 0
+up_to_date({Node, {_, Own}} = Known, All) ->
+    lists:member(Node, Own)
         andalso not lists:any(fun({_, {_, Members}} = Other) ->
                                       relation(Known, Other) =:= theirs
                                           andalso not lists:member(Node, Members)
@@ -186,6 +225,7 @@ init([]) ->
                      end
              end,
     ok = persistent_term:put(?MODULE, Stored),
+    ok = net_kernel:monitor_nodes(true),
     {ok, #state{}}.
 
 file() ->
@@ -208,6 +248,13 @@ handle_call({accept, {{Number, _} = Next, {_, Before} = Base} = Offer}, _, State
                 true -> {error, other_generation}
             end,
     {reply, Reply, State};
+handle_call({grant, Node}, _, #state{granted = Granted} = State)
+  when Granted =:= none; Granted =:= Node ->
+    {reply, true, State#state{granted = Node}};
+handle_call({grant, _}, _, State) -> {reply, false, State};
+handle_call({release, Node}, _, #state{granted = Node} = State) ->
+    {reply, ok, State#state{granted = none}};
+handle_call({release, _}, _, State) -> {reply, ok, State};
 handle_call({offer, How}, From, #state{worker = none, callers = []} = State) ->
     {Worker, _} = spawn_monitor(fun() -> exit({offered, offer(How)}) end),
     {noreply, State#state{worker = Worker, callers = [From]}};
@@ -227,6 +274,8 @@ handle_info({'DOWN', _, process, Worker, Reason}, #state{worker = Worker} = Stat
             end,
     _ = [gen_server:reply(Caller, Reply) || Caller <- State#state.callers],
     {noreply, State#state{worker = none, callers = []}};
+handle_info({nodedown, Node}, #state{granted = Node} = State) ->
+    {noreply, State#state{granted = none}};
 handle_info(_, State) -> {noreply, State}.
 
 %% The file is on the disk before anyone learns the generation.

@@ -3,12 +3,12 @@
 %% A node that the others have left out of their generation was cut off, or was down. It restarts
 %% its database with the rows of a member (docket_mnesia_schema), and joins. It loses nothing that a
 %% synchronous mode has acknowledged. Two parts that could not reach each other, and changed nothing
-%% meanwhile, have the same generation: the smaller part restarts (docket_cluster:decide/3).
+%% meanwhile, have the same generation: the smaller part restarts (docket_cluster:stays/3).
 %% @hidden
 -module(docket_mnesia_member).
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, disk_failed/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(CALL_MS, 5000).
@@ -21,10 +21,18 @@
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
 
+%% @doc Leaves the others, because the log of this node lacks changes: its database restarts, and
+%% takes the cases of the others. A node that is alone goes on.
+-spec disk_failed() -> ok.
+disk_failed() ->
+    ?MODULE ! disk_failed,
+    ok.
+
 %% @private
 -spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, term()}}}.
 init([]) ->
     process_flag(trap_exit, true),
+    ok = docket_disk_watch:start(),
     first(docket_cluster:nodes()).
 
 first([_]) ->
@@ -40,6 +48,7 @@ first(_) ->
 %% The tables are loaded.
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
+    ok = docket_generation:has_loaded(),
     %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
     self() ! check,
@@ -66,17 +75,29 @@ handle_info(attempt, State) ->
             {stop, {store, Reason}, State};
         {error, Reason} ->
             _ = mnesia:stop(),
+            ok = docket_generation:has_loaded(),
             {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
     end;
 handle_info(check, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
     _ = erlang:send_after(docket_config:get(retry), self(), check),
     {noreply, checked(State)};
+handle_info(disk_failed, State) ->
+    case docket_disk_watch:has_failed() andalso docket_cluster:nodes() of
+        [_, _ | _] ->
+            _ = mnesia:stop(),
+            ok = docket_generation:has_loaded(),
+            {noreply, again_later("the directory cannot be written: free space there", State)};
+        _ ->
+            ok = docket_disk_watch:forget(),
+            {noreply, State}
+    end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->
     {noreply, checked(State)};
 %% Mnesia ends when it cannot write, or when a node parts from it while it starts.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     _ = mnesia:stop(),
+    ok = docket_generation:has_loaded(),
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 
@@ -99,9 +120,13 @@ seen(State) ->
     Apart = Others -- mnesia:system_info(running_db_nodes),
     compared([{Node, docket_generation:compare(Node)} || Node <- Others], Apart, State).
 
+%% A node that has loaded the tables and is not yet a member joins, if its database is one with that
+%% of a member. Any other node that the members have left out restarts.
 compared(Relations, Apart, State) ->
-    Mine = State#state.waits =:= ready,
-    case [Members || {_, {excluded, Members}} <- Relations, Mine] of
+    Running = mnesia:system_info(running_db_nodes),
+    IsReady = State#state.waits =:= ready,
+    case [Members || {_, {excluded, Members}} <- Relations,
+                     IsReady orelse Running -- Members =:= Running] of
         [Members | _] -> restarted(Members, State);
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
@@ -119,14 +144,15 @@ joined(State) ->
         {error, _} -> State
     end.
 
-%% Both nodes have the same generation, and their databases run apart.
+%% Both nodes are members of the same generation, and their databases run apart.
 loses(Node) ->
     Mine = mnesia:system_info(running_db_nodes),
     try {erpc:call(Node, docket_mnesia_schema, report, [], ?CALL_MS),
          erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS)} of
-        {{running, _}, Theirs} ->
-            not lists:member(node(), Theirs)
-                andalso docket_cluster:decide(Mine, Theirs, docket_cluster:nodes()) =:= theirs;
+        {{running, {_, Members}}, Theirs} ->
+            lists:member(Node, Members) andalso not lists:member(node(), Theirs)
+                andalso not docket_cluster:stays({node(), Mine}, {Node, Theirs},
+                                                 docket_cluster:nodes());
         _ -> false
     catch _:_ -> false
     end.
@@ -135,6 +161,7 @@ restarted(Theirs, State) ->
     docket:say(["this node was cut off, and takes the cases of ",
                 lists:join(", ", [atom_to_list(Node) || Node <- Theirs])]),
     stopped = mnesia:stop(),
+    ok = docket_generation:has_loaded(),
     self() ! attempt,
     State#state{waits = none}.
 

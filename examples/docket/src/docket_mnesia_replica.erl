@@ -25,7 +25,9 @@ confirm({_, Members} = Generation, Rows) ->
 %% @doc Waits until the log of this node is on its disk, and confirms the generation.
 -spec flushed(docket_generation:generation()) -> boolean() | {error, disk}.
 flushed(Generation) ->
-    case mnesia:sync_log() of
-        ok -> confirm(Generation, []);
-        {error, _} -> {error, disk}
+    case {mnesia:sync_log(), docket_disk_watch:has_failed()} of
+        {ok, false} -> confirm(Generation, []);
+        _ ->
+            ok = docket_mnesia_member:disk_failed(),
+            {error, disk}
     end.

@@ -105,37 +105,36 @@ again(Reports) ->
     Running = running([Own | Reports]),
     Latest = docket_generation:latest([{Node, Generation}
                                        || {Node, {_, Generation}} <- [Own | Reports]]),
-    case {docket_config:get(force), Running, Latest} of
+    IsForced = docket_config:get(force) orelse Reports =:= [],
+    case {IsForced, Running, Latest} of
         {_, [_ | _], _} -> loading(Running);
-        {true, [], _} -> steps([fun() -> loading([node()]) end, fun begun/0]);
-        {false, [], {ok, {_, Members}}} ->
+        {_, [], {ok, {_, Members}}} ->
             Here = [node() | [Node || {Node, {waiting, _}} <- Reports]],
             case [Node || Node <- docket_cluster:nodes(), lists:member(Node, Members),
                           lists:member(Node, Here)] of
-                [First | _] when First =:= node() -> loading([node()]);
+                [First | _] when First =:= node() -> loading_own();
                 [First | _] -> {wait, ["waits until ", name(First), " has loaded the cases"]};
+                [] when IsForced -> loading_forced();
                 [] -> later(Members)
             end;
+        {true, [], unknown} -> loading_forced();
         {false, [], unknown} ->
-            case [Node || {Node, {unknown, _}} <- Reports] of
-                [] -> without_generation(Reports);
-                Missing -> later(Missing)
-            end
+            later([Node || {Node, {State, {Number, _}}} <- Reports,
+                           State =:= unknown orelse Number =:= 0])
+    end.
+
+loading_forced() -> steps([fun() -> loading([node()]) end, fun begun/0]).
+
+loading_own() ->
+    case docket_generation:may_load_own() of
+        true -> loading([node()]);
+        false -> {wait, "waits until most nodes let it load its cases"}
     end.
 
 later(Nodes) ->
     {wait, ["waits for the cases of ", names_of(Nodes), ", which may be later ones. Start the "
             "missing nodes. If they have lost their cases, start a node that ended last of the "
             "others with DOCKET_FORCE=true"]}.
-
-%% All nodes answer, and most of them know no generation: their databases are of a program that had
-%% none, or have been lost. In the first case Mnesia decides.
-without_generation(Reports) ->
-    Lost = [Node || {Node, {State, {Number, _}}} <- Reports, State =:= fresh, Number =:= 0],
-    case Lost of
-        [] -> steps([fun start/0, fun() -> known([]) end, fun begun/0]);
-        _ -> later(Lost)
-    end.
 
 %% The nodes that run and have all changes
 running(Reports) ->
@@ -186,7 +185,14 @@ found() ->
            end, fun start/0
           | [fun() -> create(Table) end || Table <- docket_cases:tables()]]).
 
-start() -> said(schema, mnesia:start()).
+%% A log that could not be written has been closed.
+start() ->
+    case directory() of
+        ok ->
+            ok = docket_disk_watch:forget(),
+            said(schema, mnesia:start());
+        {error, _} = Error -> Error
+    end.
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->

@@ -6,14 +6,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([decide/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
+-export([stays/1, latest/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
          empty_log/1, replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
          alone_of_three/1, halves/1, future/1]).
 
 -define(SECRET, "secret").
 
 all() ->
-    [decide, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log, replaced,
+    [stays, latest, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
+     replaced,
      forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
@@ -28,16 +29,42 @@ end_per_testcase(_, _) -> ok.
 
 names(Count) -> lists:sublist(get(nodes), Count).
 
-decide(_) ->
+%% Of two nodes, exactly one stays.
+stays(_) ->
     All = [a, b, c, d],
-    [?assertEqual({Mine, Theirs, Winner}, {Mine, Theirs, docket_cluster:decide(Mine, Theirs, All)})
-     || {Mine, Theirs, Winner} <-
-            [{[a], [b], wait}, {[a], [c, d], wait}, {[a], [b, c, d], theirs},
-             {[b, c, d], [a], mine}, {[c, d], [a, b], theirs},
-             {[a, d], [b, c], mine}]],
-    ?assertEqual(theirs, docket_cluster:decide([c], [a, b], [a, b, c])),
-    ?assertEqual(wait, docket_cluster:decide([a], [b], [a, b, c])),
-    ?assertEqual(mine, docket_cluster:decide([a], [b], [a, b])).
+    [begin
+         ?assertEqual({Mine, Theirs, Stays},
+                      {Mine, Theirs, docket_cluster:stays(Mine, Theirs, All)}),
+         ?assertEqual({Theirs, Mine, not Stays},
+                      {Theirs, Mine, docket_cluster:stays(Theirs, Mine, All)})
+     end || {Mine, Theirs, Stays} <-
+                [{{a, [a]}, {b, [b]}, true}, {{a, [a]}, {c, [c, d]}, false},
+                 {{b, [b, c, d]}, {a, [a]}, true}, {{c, [c, d]}, {b, [a, b]}, false},
+                 {{d, [a, d]}, {b, [b, c]}, true}, {{c, [a, c]}, {b, [a, b]}, false}]].
+
+%% What an offer of a generation that did not reach all of its members means
+latest(_) ->
+    _ = application:load(docket),
+    [application:set_env(docket, Key, Value)
+     || {Key, Value} <- [{secret, ?SECRET}, {nodes, [node(), 'b@x', 'c@x']}]],
+    ok = docket_config:load(),
+    A = node(),
+    [?assertEqual({Known, Latest}, {Known, docket_generation:latest(Known)})
+     || {Known, Latest} <-
+            [{[{A, {3, [A, 'b@x']}}], unknown},
+             %% A node that has lost its directory has no vote.
+             {[{A, {3, [A, 'b@x']}}, {'b@x', {0, []}}], unknown},
+             {[{A, {3, [A, 'b@x']}}, {'c@x', {2, [A, 'b@x', 'c@x']}}], {ok, {3, [A, 'b@x']}}},
+             %% b has refused the offer that a has.
+             {[{A, {3, [A, 'b@x']}}, {'b@x', {3, ['b@x', 'c@x']}}], {ok, {3, ['b@x', 'c@x']}}},
+             {[{A, {3, [A, 'b@x']}}, {'c@x', {3, ['b@x', 'c@x']}}], unknown}]],
+    [?assertEqual({Node, All, Has}, {Node, All, docket_generation:up_to_date(Node, All)})
+     || {Node, All, Has} <-
+            [{{A, {3, [A, 'b@x']}}, [], true},
+             {{'c@x', {3, [A, 'b@x']}}, [], false},
+             {{'c@x', {2, [A, 'c@x']}}, [{'b@x', {3, [A, 'b@x']}}], false},
+             {{'b@x', {2, ['b@x', 'c@x']}}, [{A, {3, [A, 'b@x']}}], true}]],
+    ok = application:unload(docket).
 
 %% A node with a wrong name says so, instead of waiting for a majority forever.
 unlisted(_) ->

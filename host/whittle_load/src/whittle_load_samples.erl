@@ -87,17 +87,11 @@ create(Dir, Facts) ->
                end
        end]).
 
-%% @doc Writes a file of the directory as a whole. A file that a full disk cut is removed.
+%% @doc Writes a file of the directory, whole or not at all.
 -spec write(file:filename(), file:filename(), iodata()) -> ok | {error, error()}.
 write(Dir, Name, Bytes) ->
     File = filename:join(Dir, Name),
-    case whittle_file:write(File, Bytes) of
-        ok -> ok;
-        {error, eftype} = Error -> named(File, Error);
-        {error, _} = Error ->
-            _ = file:delete(File),
-            named(File, Error)
-    end.
+    named(File, whittle_file:replace(File, Bytes)).
 
 %% @doc Appends a second, and waits until the disk has it.
 -spec append(log(), whittle_load_second:second()) -> ok | {error, error()}.

@@ -139,23 +139,37 @@ recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:rec
 recording(_, _, _) -> {ok, none}.
 
 %% The recording lies beside the file of settings, which names it for the build. It is written
-%% before the search, which takes minutes.
+%% before the search, which takes minutes. An older recording comes back if the search fails.
 written(none, _) -> {ok, none};
 written(Bytes, Out) ->
     File = recording(Out),
+    ok = whittle_unfinished:begun(older(File), fun() -> put_back(File) end),
+    _ = file:rename(File, older(File)),
     case whittle_file:write(File, Bytes) of
         ok -> {ok, File};
-        {error, eftype} -> {error, {file, File, eftype}};
         {error, Reason} ->
-            _ = file:delete(File),
+            ok = put_back(File),
+            ok = whittle_unfinished:done(older(File)),
             {error, {file, File, Reason}}
     end.
 
+older(File) -> File ++ ".older".
+
+put_back(File) ->
+    _ = case file:rename(older(File), File) of
+            ok -> ok;
+            {error, _} -> file:delete(File)
+        end,
+    ok.
+
 named(none, Result) -> Result;
 named(File, {ok, Found}) ->
+    _ = file:delete(older(File)),
+    ok = whittle_unfinished:done(older(File)),
     {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
 named(File, {error, _} = Error) ->
-    _ = file:delete(File),
+    ok = put_back(File),
+    ok = whittle_unfinished:done(older(File)),
     Error.
 
 unused(Dir) ->

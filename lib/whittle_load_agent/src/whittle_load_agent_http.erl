@@ -19,7 +19,8 @@
                part = status :: part(),
                status = 0 :: non_neg_integer(),
                body = until_close :: body(),          % according to the fields so far
-               kept = none :: none | [binary()],      % the pieces of the body, last first
+               %% The pieces of the body, last first, and the bytes that may still come
+               kept = none :: none | {[binary()], non_neg_integer()},
                last = false :: boolean()}).           % the server closes behind this response
 
 %% Where the next bytes of the response belong
@@ -44,7 +45,7 @@ init(#{host := Host, headers := Headers}, _) -> #http{host = Host, headers = Hea
           {await, iodata(), {status, any | 100..599}, #http{}}.
 step({keep, Request}, User, State) ->
     {await, Bytes, Await, Next} = step(Request, User, State),
-    {await, Bytes, Await, Next#http{kept = []}};
+    {await, Bytes, Await, Next#http{kept = {[], ?KEPT}}};
 step({request, Method, Path, Type, Body, Status}, User, State) ->
     #http{host = Host, headers = Headers} = State,
     Content = iolist_to_binary(fill(Body, User)),
@@ -135,15 +136,13 @@ read(Bytes, #http{part = rest} = State, Events) ->
     {ok, Events, (keep(Bytes, State))#http{buffer = <<>>}}.
 
 keep(_, #http{kept = none} = State) -> State;
-keep(Bytes, #http{kept = Kept} = State) ->
-    case iolist_size(Kept) + byte_size(Bytes) of
-        Size when Size =< ?KEPT -> State#http{kept = [Bytes | Kept]};
-        _ -> State
-    end.
+keep(Bytes, #http{kept = {Pieces, Left}} = State) ->
+    Size = min(byte_size(Bytes), Left),
+    State#http{kept = {[binary:part(Bytes, 0, Size) | Pieces], Left - Size}}.
 
 %% The body behind its response, if a step takes a part of it
 body(#http{kept = none}) -> none;
-body(#http{kept = Kept}) -> lists:reverse(Kept).
+body(#http{kept = {Pieces, _}}) -> iolist_to_binary(lists:reverse(Pieces)).
 
 %% A response that follows without a request, such as a 408, is no answer to the next request.
 complete(Rest, #http{method = Method, status = Status, last = Last} = State, Events) ->

@@ -130,10 +130,17 @@ carry_out({take, Name, Pattern}, #user{answer = Answer, taken = Taken} = User) -
                                    [{capture, all_but_first, binary}])
                    end),
     case Found of
-        {match, [Part | _]} ->
-            %% A copy, because the part would keep the whole answer.
-            go(User#user{answer = kept(Answer, User),
-                         taken = Taken#{Name => binary:copy(Part)}});
+        {match, [Part | _]} when Part =/= <<>> ->
+            case re:run(Part, "[\\x00-\\x1f\\x7f]", [{capture, none}]) of
+                nomatch ->
+                    %% A copy, because the part would keep the whole answer.
+                    go(User#user{answer = kept(Answer, User),
+                                 taken = Taken#{Name => binary:copy(Part)}});
+                %% A server must not write other lines of a request.
+                match -> failed(<<"take">>, <<"control_in_", Name/binary>>, User)
+            end;
+        %% The group is empty, or no part of what the pattern found.
+        {match, _} -> failed(<<"take">>, <<"no_", Name/binary>>, User);
         nomatch -> failed(<<"take">>, <<"no_", Name/binary>>, User);
         {error, Kind} -> failed(<<"take">>, Kind, User)
     end;
