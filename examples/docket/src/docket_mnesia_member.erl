@@ -120,13 +120,13 @@ seen(State) ->
     Apart = Others -- mnesia:system_info(running_db_nodes),
     compared([{Node, docket_generation:compare(Node)} || Node <- Others], Apart, State).
 
-%% A node that has loaded the tables and is not yet a member joins, if its database is one with that
-%% of a member. Any other node that the members have left out restarts.
+%% A node that has loaded the tables and is not yet a member joins, if its database is one with
+%% those of all members that it is connected to. Any other node that the members have left out
+%% restarts.
 compared(Relations, Apart, State) ->
-    Running = mnesia:system_info(running_db_nodes),
     IsReady = State#state.waits =:= ready,
     case [Members || {_, {excluded, Members}} <- Relations,
-                     IsReady orelse Running -- Members =:= Running] of
+                     IsReady orelse Members -- Apart =/= Members] of
         [Members | _] -> restarted(Members, State);
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of

@@ -21,6 +21,8 @@
 %% The bytes of a log before its first entry (`disk_log')
 -define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
+%% The longest time that the start waits to learn the end of a change that was cut off by a crash.
+-define(DECISION_MS, 2000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
 
@@ -29,6 +31,9 @@
 directory() ->
     %% A dump of Mnesia would hold the cases. It has megabytes, and nobody would remove it.
     ok = application:set_env(mnesia, core_dir, "/dev/null"),
+    %% After a crash of all nodes, the first one to start would wait for the others, and these for
+    %% it. A change whose end is unknown here was never acknowledged, so this node may undo it.
+    ok = application:set_env(mnesia, max_wait_for_decision, ?DECISION_MS),
     case docket_config:get(dir) of
         none ->
             application:set_env(mnesia, schema_location, ram);
@@ -143,7 +148,20 @@ running(Reports) ->
              docket_generation:up_to_date({Node, Generation}, All)].
 
 loading(Nodes) ->
-    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0]).
+    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0]).
+
+%% The node that this one loads from may write to a third node that this one does not see. The
+%% changes of the third one would not come here, and this node would join without them.
+together() ->
+    Here = mnesia:system_info(running_db_nodes),
+    Views = erpc:multicall(Here -- [node()], mnesia, table_info, [hd(names()), where_to_write],
+                           ?CALL_MS),
+    case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
+        [] -> ok;
+        Missing ->
+            stopped = mnesia:stop(),
+            {wait, ["waits until it is connected to ", names_of(Missing)]}
+    end.
 
 asked(Node) ->
     try erpc:call(Node, ?MODULE, report, [], ?CALL_MS)
@@ -224,7 +242,8 @@ join(Node) ->
     try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
             steps([fun() -> said(schema, written(schema_file(), Schema)) end,
-                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0]);
+                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0,
+                   fun together/0]);
         ok ->
             steps([fun start/0,
                    fun() ->

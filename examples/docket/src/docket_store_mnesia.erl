@@ -99,6 +99,9 @@ attempt(Kind, Mode, Fun) ->
     catch
         exit:{aborted, {no_majority, _}} -> {error, minority};
         exit:{aborted, other_copies} -> {error, other_copies};
+        %% Another node has ended within the transaction.
+        exit:{aborted, {node_not_running, Node}} when Kind =:= write, Node =/= node() ->
+            {error, other_copies};
         exit:{aborted, Reason}:Stack ->
             case is_absent(Reason) of
                 true -> {error, not_ready};

@@ -301,9 +301,12 @@ dir(Name, Config) ->
 
 on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
 
+%% While a node is missed or comes back, the others refuse a change for a moment. Clients repeat it.
 new_case(Peer) ->
-    {ok, Case} = create(Peer),
-    docket_case:key(Case).
+    case create(Peer) of
+        {ok, Case} -> docket_case:key(Case);
+        {error, Reason} when Reason =:= not_ready; Reason =:= minority -> new_case(Peer)
+    end.
 
 create(Peer) ->
     Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),

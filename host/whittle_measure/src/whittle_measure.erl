@@ -90,7 +90,7 @@ report(Dir) ->
 lacks(Dir, #{study := #{front := _}}) -> whittle_measure_samples:notes(Dir, {0, 0});
 lacks(Dir, #{study := Study, samples := Samples}) ->
     Done = [Run || #{<<"block">> := Block, <<"cell">> := _} = Run <- Samples, is_integer(Block)],
-    whittle_measure_samples:notes(Dir, {length(Done), length(whittle_measure_run:planned(Study))}).
+    whittle_measure_samples:notes(Dir, {length(Done), whittle_measure_run:count_planned(Study)}).
 
 %% @doc Writes each chart of a report as a PNG file beside the page, and returns the files. The name
 %% of a file has the response and the program: `rss_mean-relay-1.png'.

@@ -4,7 +4,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([run/2, planned/1, key/1]).
+-export([run/2, count_planned/1, key/1]).
 
 -export_type([options/0, event/0, reason/0]).
 
@@ -203,13 +203,22 @@ measure_build([First | _] = Cells, Made, Study, #{log := Log} = Context) ->
 
 %% @doc Lists the runs of a study in their order, also those that warm up.
 -spec planned(whittle_measure_study:study()) -> [whittle_measure_order:run()].
-planned(#{responses := Responses} = Study) ->
-    %% A study of builds alone has nothing to run.
+planned(Study) -> whittle_measure_order:runs(Study, measured(Study)).
+
+%% @doc Counts the runs of a stored study, whose numbers somebody may have changed.
+-spec count_planned(map()) -> non_neg_integer().
+count_planned(#{blocks := Blocks} = Study) ->
+    Warmup = case Study of
+                 #{warmup := Count} when is_integer(Count) -> Count;
+                 _ -> 0
+             end,
+    max(0, Blocks + Warmup) * length(measured(Study)).
+
+%% A study of builds alone has nothing to run.
+measured(#{responses := Responses} = Study) ->
     Varying = varying(Responses),
-    Measured = [Cell || #{program := Program} = Cell <- whittle_measure_study:cells(Study),
-                        lists:any(fun(Each) -> whittle_measure_response:applies(Each, Program) end,
-                                  Varying)],
-    whittle_measure_order:runs(Study, Measured).
+    [Cell || #{program := Program} = Cell <- whittle_measure_study:cells(Study),
+             lists:any(fun(Each) -> whittle_measure_response:applies(Each, Program) end, Varying)].
 
 varying(Responses) ->
     [Each || Each <- Responses, not whittle_measure_response:is_exact(Each)].
