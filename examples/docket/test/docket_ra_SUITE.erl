@@ -213,9 +213,14 @@ leader(Peer) ->
     {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
     Node.
 
+%% While the nodes agree on a new leader, a change is refused, or its end is unknown. Clients repeat
+%% it; each time the case has another id.
 new_case(Peer) ->
-    {ok, Case} = create(Peer),
-    docket_case:key(Case).
+    case create(Peer) of
+        {ok, Case} -> docket_case:key(Case);
+        {error, Reason} when Reason =:= not_ready; Reason =:= minority; Reason =:= unknown ->
+            new_case(Peer)
+    end.
 
 %% Opens cases on this node: a number in each of several processes.
 new_cases(Processes, Count) ->
