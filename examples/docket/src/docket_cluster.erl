@@ -7,7 +7,7 @@
 -module(docket_cluster).
 -behaviour(gen_server).
 
--export([start_link/0, nodes/0, number/0, is_majority/0, stays/3]).
+-export([start_link/0, nodes/0, number/0, is_majority/0, is_majority/1, stays/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(CALL_MS, 5000).
@@ -35,7 +35,11 @@ number() -> length(lists:takewhile(fun(Node) -> Node =/= node() end, ?MODULE:nod
 -spec is_majority() -> boolean().
 is_majority() ->
     All = ?MODULE:nodes(),
-    2 * length(All -- missing(All)) > length(All).
+    is_majority(All -- missing(All)).
+
+%% @doc Tells whether these are more than half of the nodes of the service. Each occurs once.
+-spec is_majority([term()]) -> boolean().
+is_majority(Nodes) -> 2 * length(Nodes) > length(?MODULE:nodes()).
 
 missing(All) -> All -- [node() | erlang:nodes()].
 
@@ -88,7 +92,7 @@ compare(Node) ->
         Own -> ok;
         Other ->
             docket:say([atom_to_list(Node), " has another list of nodes (",
-                        lists:join(", ", [atom_to_list(Each) || Each <- Other]),
+                        docket_config:names(Other),
                         "): give all nodes the same DOCKET_NODES, and start them again"])
     catch
         %% A node that is not ready to answer compares the lists itself.
@@ -104,7 +108,7 @@ told(#state{missing = Missing} = State) ->
             docket:say(["all ", integer_to_list(length(All)), " nodes are connected"]),
             State#state{missing = []};
         Now ->
-            docket:say(["missing nodes: ", lists:join(", ", [atom_to_list(Node) || Node <- Now]),
+            docket:say(["missing nodes: ", docket_config:names(Now),
                         case is_majority() of
                             true -> "";
                             false ->

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_config).
 
--export([load/0, get/1, check/2, format_error/1]).
+-export([load/0, get/1, check/2, names/1, format_error/1]).
 
 -export_type([key/0, error/0]).
 
@@ -56,6 +56,10 @@ shown(secret, _) -> hidden;
 shown(_, Value) -> Value.
 
 variable(Key) -> "DOCKET_" ++ string:uppercase(atom_to_list(Key)).
+
+%% @doc Writes nodes as text for a person.
+-spec names([node()]) -> iolist().
+names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 
 %% @doc Checks a value of the environment (a string) or of the application's environment.
 -spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: iodata()}.
@@ -135,6 +139,6 @@ format_error({bad_setting, {Key, Value, Wanted}}) ->
 format_error({not_listed, {Node, Nodes}}) ->
     io_lib:format("this node is ~s, which the setting nodes (DOCKET_NODES) does not list (~s): "
                   "give all nodes the same list, and each node a name from it",
-                  [Node, lists:join(", ", [atom_to_list(Each) || Each <- Nodes])]);
+                  [Node, names(Nodes)]);
 format_error({no_secret, _}) ->
     "nobody could log in: set DOCKET_SECRET to a password for all users".

@@ -21,9 +21,9 @@
 -module(docket_generation).
 -behaviour(gen_server).
 
--export([start_link/0, stored/0, current/0, is_member/0, may_change/0]).
+-export([start_link/0, stored/0, current/0, may_change/0]).
 -export([agree/0, renew/0, join/0, begin_new/0, compare/1]).
--export([may_load_own/0, has_loaded/0, grant/1, release/1]).
+-export([may_load_own/0, give_back/0, grant/1, release/1]).
 -export([accept/1, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -57,19 +57,11 @@ stored() -> persistent_term:get(?MODULE, ?NONE).
 -spec current() -> generation().
 current() -> element(1, stored()).
 
-%% @doc Tells whether this node is a member.
--spec is_member() -> boolean().
-is_member() ->
-    {_, Members} = current(),
-    lists:member(node(), Members).
-
 %% @doc Tells whether this node is a member, and the members are most of all nodes.
 -spec may_change() -> boolean().
 may_change() ->
     {_, Members} = current(),
-    lists:member(node(), Members) andalso is_majority(Members).
-
-is_majority(Nodes) -> 2 * length(Nodes) > length(docket_cluster:nodes()).
+    lists:member(node(), Members) andalso docket_cluster:is_majority(Members).
 
 running() ->
     try mnesia:system_info(running_db_nodes)
@@ -83,7 +75,11 @@ agree() ->
     case {may_change(), Members -- running()} of
         {true, []} -> ok;
         {true, [_ | _]} -> offered(shrink);
-        {false, _} -> {error, case is_member() of true -> minority; false -> not_ready end}
+        {false, _} ->
+            {error, case lists:member(node(), Members) of
+                        true -> minority;
+                        false -> not_ready
+                    end}
     end.
 
 %% @doc Offers the present generation to its members again. An offer may have ended halfway.
@@ -102,7 +98,7 @@ offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
 
 %% @doc Begins with this node as the only member: with a new database, or when an operator says that
 %% the others have nothing later.
--spec begin_new() -> ok | {error, file:posix()}.
+-spec begin_new() -> ok | {error, file:posix() | badarg | terminated}.
 begin_new() ->
     {Number, _} = Before = current(),
     Next = case Number of 0 -> 1; _ -> Number + ?FORCED end,
@@ -113,16 +109,16 @@ begin_new() ->
 -spec may_load_own() -> boolean().
 may_load_own() ->
     Granted = [Node || {Node, {ok, true}} <- asked(grant)],
-    case is_majority(Granted) of
+    case docket_cluster:is_majority(Granted) of
         true -> true;
         false ->
-            ok = has_loaded(),
+            ok = give_back(),
             false
     end.
 
 %% @doc Gives back the grants of all nodes.
--spec has_loaded() -> ok.
-has_loaded() ->
+-spec give_back() -> ok.
+give_back() ->
     _ = asked(release),
     ok.
 
@@ -187,7 +183,7 @@ up_to_date({Node, {_, Own}} = Known, All) ->
 -spec latest([{node(), generation()}]) -> {ok, generation()} | unknown.
 latest(Known) ->
     Voters = [Each || {_, {Number, _}} = Each <- Known, Number > 0],
-    case is_majority(Voters) of
+    case docket_cluster:is_majority(Voters) of
         false -> unknown;
         true ->
             Most = lists:max([Number || {_, {Number, _}} <- Voters]),
@@ -206,7 +202,8 @@ latest(Known) ->
     end.
 
 %% @doc Takes the next generation. Other nodes offer it.
--spec accept(stored()) -> ok | {error, other_generation | apart | file:posix()}.
+-spec accept(stored()) ->
+          ok | {error, other_generation | apart | file:posix() | badarg | terminated}.
 accept({{_, Members}, _} = Offer) ->
     case Members -- running() of
         [] -> gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS);
@@ -283,22 +280,10 @@ store(Stored) ->
     case file() of
         none -> persistent_term:put(?MODULE, Stored);
         File ->
-            case written(File, io_lib:format("~0p.~n", [Stored])) of
+            case docket_directory:write(File, io_lib:format("~0p.~n", [Stored])) of
                 ok -> persistent_term:put(?MODULE, Stored);
                 {error, _} = Error -> Error
             end
-    end.
-
-written(File, Text) ->
-    New = File ++ ".new",
-    case file:open(New, [write, raw]) of
-        {ok, Device} ->
-            Results = [file:write(Device, Text), file:sync(Device), file:close(Device)],
-            case lists:usort(Results) of
-                [ok] -> file:rename(New, File);
-                _ -> lists:keyfind(error, 1, Results)
-            end;
-        {error, _} = Error -> Error
     end.
 
 %% Offers
@@ -306,13 +291,11 @@ written(File, Text) ->
 offer(shrink) ->
     {{Number, Members} = Base, _} = stored(),
     Left = [Node || Node <- Members, lists:member(Node, running())],
-    case is_majority(Left) of
+    case docket_cluster:is_majority(Left) of
         true -> offer({{Number + 1, ordered(Left)}, Base});
         false -> {error, minority}
     end;
-offer(again) ->
-    {{_, Members}, _} = Stored = stored(),
-    offer_to(Members, Stored);
+offer(again) -> offer(stored());
 offer(grow) ->
     %% The members know the present generation.
     Known = [Stored || {ok, Stored} <- erpc:multicall(running(), ?MODULE, stored, [], ?CALL_MS)],

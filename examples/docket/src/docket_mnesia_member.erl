@@ -15,7 +15,8 @@
 
 %% `waits' is the last line about what this node waits for, `loaded' with the tables, and `ready' in
 %% the generation too.
--record(state, {waits = none :: none | loaded | ready | binary()}).
+-record(state, {waits = none :: none | loaded | ready | binary(),
+                check = none :: none | reference()}).     % the timer of the next check
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -48,11 +49,13 @@ first(_) ->
 %% The tables are loaded.
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
-    ok = docket_generation:has_loaded(),
+    ok = docket_generation:give_back(),
     %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
-    self() ! check,
-    State#state{waits = loaded}.
+    check_later(0, State#state{waits = loaded}).
+
+%% The timer of an earlier start means nothing any more.
+check_later(Time, State) -> State#state{check = erlang:start_timer(Time, self(), check)}.
 
 %% @private
 -spec handle_call(term(), gen_server:from(), #state{}) -> {noreply, #state{}}.
@@ -74,18 +77,16 @@ handle_info(attempt, State) ->
             docket:say(docket_mnesia_schema:format_error(Reason)),
             {stop, {store, Reason}, State};
         {error, Reason} ->
-            _ = mnesia:stop(),
-            ok = docket_generation:has_loaded(),
+            ok = stop(),
             {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
     end;
-handle_info(check, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
-    _ = erlang:send_after(docket_config:get(retry), self(), check),
-    {noreply, checked(State)};
+handle_info({timeout, Check, check}, #state{check = Check, waits = Waits} = State)
+  when Waits =:= loaded; Waits =:= ready ->
+    {noreply, checked(check_later(docket_config:get(retry), State))};
 handle_info(disk_failed, State) ->
     case docket_disk_watch:has_failed() andalso docket_cluster:nodes() of
         [_, _ | _] ->
-            _ = mnesia:stop(),
-            ok = docket_generation:has_loaded(),
+            ok = stop(),
             {noreply, again_later("the directory cannot be written: free space there", State)};
         _ ->
             ok = docket_disk_watch:forget(),
@@ -96,16 +97,16 @@ handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits =
     {noreply, checked(State)};
 %% Mnesia ends when it cannot write, or when a node parts from it while it starts.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
-    _ = mnesia:stop(),
-    ok = docket_generation:has_loaded(),
+    ok = stop(),
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 
 again_later(Why, #state{waits = Waits} = State) ->
-    Line = unicode:characters_to_binary(Why),
-    _ = [docket:say(Line) || Line =/= Waits],
-    _ = erlang:send_after(docket_config:get(retry), self(), attempt),
-    State#state{waits = Line}.
+    State#state{waits = docket_attempt:later(Why, Waits)}.
+
+stop() ->
+    _ = mnesia:stop(),
+    docket_generation:give_back().
 
 %% Compares the generation with those of the other nodes, joins it, and looks for nodes whose
 %% databases are apart from this one.
@@ -159,9 +160,8 @@ loses(Node) ->
 
 restarted(Theirs, State) ->
     docket:say(["this node was cut off, and takes the cases of ",
-                lists:join(", ", [atom_to_list(Node) || Node <- Theirs])]),
-    stopped = mnesia:stop(),
-    ok = docket_generation:has_loaded(),
+                docket_config:names(Theirs)]),
+    ok = stop(),
     self() ! attempt,
     State#state{waits = none}.
 

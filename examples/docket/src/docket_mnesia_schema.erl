@@ -35,43 +35,37 @@ directory() ->
     %% it. A change whose end is unknown here was never acknowledged, so this node may undo it.
     ok = application:set_env(mnesia, max_wait_for_decision, ?DECISION_MS),
     case docket_config:get(dir) of
-        none ->
-            application:set_env(mnesia, schema_location, ram);
+        none -> application:set_env(mnesia, schema_location, ram);
         Dir ->
-            Probe = filename:join(Dir, "docket.probe"),
-            case [filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * ?PROBE_BYTES)>>),
-                  file:delete(Probe)] of
-                [ok, ok, ok] ->
-                    application:set_env(mnesia, dir, Dir);
-                Results ->
-                    [{error, Reason} | _] = [Error || {error, _} = Error <- Results],
-                    {error, {directory, {Dir, Reason}}}
+            case docket_directory:check(Dir, ?PROBE_BYTES) of
+                ok -> application:set_env(mnesia, dir, Dir);
+                {error, Reason} -> {error, {directory, {Dir, Reason}}}
             end
     end.
 
 %% @doc Tries to start the database. `wait' says what must happen first.
 -spec attempt() -> ok | {wait, iodata()} | {error, error()}.
 attempt() ->
-    Others = docket_cluster:nodes() -- [node()],
     case {state(), mnesia:system_info(is_running)} of
-        {fresh, _} -> fresh([{Node, asked(Node)} || Node <- Others]);
-        {_, yes} -> going_on([{Node, asked(Node)} || Node <- Others]);
-        {_, no} -> again([{Node, asked(Node)} || Node <- Others]);
+        {fresh, _} -> fresh(reports());
+        {_, yes} -> going_on();
+        {_, no} -> again(reports());
         {_, _} -> {wait, "waits until its database has ended"}
     end.
 
 %% Mnesia runs. The node from which it loads may have ended meanwhile, and then it would wait for
 %% that node alone.
-going_on(Reports) ->
+going_on() ->
     case is_loaded() orelse sources() of
         true -> known([]);
+        [] -> known([]);
         Sources ->
-            case Sources =:= [] orelse Sources -- (Sources -- [node() | running(Reports)]) =/= [] of
-                true -> known([]);
-                false ->
+            case [Node || Node <- [node() | running(reports())], lists:member(Node, Sources)] of
+                [_ | _] -> known([]);
+                [] ->
                     stopped = mnesia:stop(),
-                    {wait, ["starts again, because ", names_of(Sources), " ended before this node "
-                            "had its cases"]}
+                    {wait, ["starts again, because ", docket_config:names(Sources), " ended before "
+                            "this node had its cases"]}
             end
     end.
 
@@ -80,7 +74,7 @@ sources() ->
     catch exit:{aborted, _} -> []
     end.
 
-known(First) -> steps(First ++ [fun version/0, fun copies/0, fun loaded/0]).
+known(First) -> docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun loaded/0]).
 
 %% This node has no database.
 fresh(Reports) ->
@@ -90,10 +84,11 @@ fresh(Reports) ->
             Known = [Node || {Node, {fresh, _}} <- Reports],
             case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    steps([fun found/0, fun loaded/0, fun begun/0]);
+                    docket_attempt:steps([fun found/0, fun loaded/0, fun begun/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Missing, _} ->
-                    {wait, ["has no database, and waits for ", names_of(Missing), " to be ready"]}
+                    {wait, ["has no database, and waits for ", docket_config:names(Missing),
+                            " to be ready"]}
             end
     end.
 
@@ -128,7 +123,7 @@ again(Reports) ->
                            State =:= unknown orelse Number =:= 0])
     end.
 
-loading_forced() -> steps([fun() -> loading([node()]) end, fun begun/0]).
+loading_forced() -> docket_attempt:steps([fun() -> loading([node()]) end, fun begun/0]).
 
 loading_own() ->
     case docket_generation:may_load_own() of
@@ -137,9 +132,9 @@ loading_own() ->
     end.
 
 later(Nodes) ->
-    {wait, ["waits for the cases of ", names_of(Nodes), ", which may be later ones. Start the "
-            "missing nodes. If they have lost their cases, start a node that ended last of the "
-            "others with DOCKET_FORCE=true"]}.
+    {wait, ["waits for the cases of ", docket_config:names(Nodes), ", which may be later ones. "
+            "Start the missing nodes. If they have lost their cases, start a node that ended last "
+            "of the others with DOCKET_FORCE=true"]}.
 
 %% The nodes that run and have all changes
 running(Reports) ->
@@ -160,8 +155,10 @@ together() ->
         [] -> ok;
         Missing ->
             stopped = mnesia:stop(),
-            {wait, ["waits until it is connected to ", names_of(Missing)]}
+            {wait, ["waits until it is connected to ", docket_config:names(Missing)]}
     end.
+
+reports() -> [{Node, asked(Node)} || Node <- docket_cluster:nodes() -- [node()]].
 
 asked(Node) ->
     try erpc:call(Node, ?MODULE, report, [], ?CALL_MS)
@@ -195,7 +192,7 @@ state() ->
 %% A new database
 
 found() ->
-    steps([fun() ->
+    docket_attempt:steps([fun() ->
                    case docket_config:get(dir) of
                        none -> ok;
                        _ -> said(schema, mnesia:create_schema([node()]))
@@ -231,7 +228,7 @@ done(_, {atomic, ok}) -> ok;
 done(Name, {aborted, {already_exists, Name}}) -> ok;
 done(Name, {aborted, {already_exists, Name, _}}) -> ok;
 done(_, {aborted, {not_active, _, _, Nodes}}) ->
-    {wait, ["waits for ", names_of(Nodes), ", which must be up while a node joins"]};
+    {wait, ["waits for ", docket_config:names(Nodes), ", which must be up while a node joins"]};
 done(Name, {aborted, Reason}) -> {error, {table, {Name, Reason}}}.
 
 kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies end.
@@ -241,11 +238,14 @@ kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies en
 join(Node) ->
     try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
-            steps([fun() -> said(schema, written(schema_file(), Schema)) end,
+            docket_attempt:steps([fun() ->
+                           %% A half of a schema would look like a database at the next start.
+                           said(schema, docket_directory:write(schema_file(), Schema))
+                   end,
                    fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0,
                    fun together/0]);
         ok ->
-            steps([fun start/0,
+            docket_attempt:steps([fun start/0,
                    fun() ->
                            case mnesia:change_config(extra_db_nodes, [Node]) of
                                {ok, [_ | _]} -> ok;
@@ -276,14 +276,6 @@ admit(Node) ->
         true -> ok
     end.
 
-%% A half of a schema would look like a database at the next start.
-written(File, Bytes) ->
-    New = File ++ ".new",
-    case file:write_file(New, Bytes) of
-        ok -> file:rename(New, File);
-        {error, _} = Error -> Error
-    end.
-
 schema_file() -> filename:join(mnesia:system_info(directory), ?SCHEMA_FILE).
 
 %% Makes the copies of this node that are missing. A node that ended while it joined has some of
@@ -297,7 +289,7 @@ copies() ->
                       end];
                  _ -> []
              end,
-    steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
+    docket_attempt:steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
 
 copy(Name) ->
     case {lists:member(Name, mnesia:system_info(tables)), mnesia:system_info(db_nodes)} of
@@ -341,15 +333,6 @@ is_loaded() ->
 names() -> [Name || {Name, _, _} <- docket_cases:tables()].
 
 name(Node) -> atom_to_list(Node).
-
-names_of(Nodes) -> lists:join(", ", [name(Node) || Node <- Nodes]).
-
-steps([]) -> ok;
-steps([Step | More]) ->
-    case Step() of
-        ok -> steps(More);
-        Other -> Other
-    end.
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().

@@ -10,8 +10,8 @@
 
 %% Ra need not be there.
 -ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2},
-              {ra, remove_member, 3},
-              {ra, add_member, 3}, {ra, trigger_election, 1}, {ra, consistent_query, 3},
+              {ra, remove_member, 3}, {ra, add_member, 3}, {ra, trigger_election, 1},
+              {ra, consistent_query, 3},
               {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2},
               {ra_system, start, 1}, {ra_system, derive_names, 1},
               {ra_directory, uid_of, 2}, {ra_log_meta, fetch, 4}]).
@@ -120,10 +120,7 @@ handle_info({'DOWN', _, process, _, _}, #state{waits = loaded} = State) ->
 handle_info(_, State) -> {noreply, State}.
 
 waiting(Why, #state{waits = Waits} = State) ->
-    Line = unicode:characters_to_binary(Why),
-    _ = [docket:say(Line) || Line =/= Waits],
-    _ = erlang:send_after(docket_config:get(retry), self(), attempt),
-    State#state{waits = Line}.
+    State#state{waits = docket_attempt:later(Why, Waits)}.
 
 %% @private
 -spec terminate(term(), #state{}) -> ok.
@@ -158,7 +155,8 @@ left(_, State) -> State.
 %% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes
 %% this node has. Ra's processes and tables may be gone at any time. After a fault Ra starts anew.
 attempt() ->
-    try steps([fun system/0, fun member/0, fun elected/0, fun current/0, fun settled/0]) of
+    try docket_attempt:steps([fun system/0, fun member/0, fun elected/0, fun current/0,
+                              fun settled/0]) of
         {error, _} = Error -> stopped(Error);
         Other -> Other
     catch
@@ -168,13 +166,6 @@ attempt() ->
 stopped(Error) ->
     _ = application:stop(ra),
     Error.
-
-steps([]) -> ok;
-steps([Step | More]) ->
-    case Step() of
-        ok -> steps(More);
-        Other -> Other
-    end.
 
 system() ->
     Dir = filename:join(docket_config:get(dir), "ra"),
@@ -209,13 +200,12 @@ fresh(Others) ->
     case {[Node || {Node, some} <- Others], [Node || {Node, unknown} <- Others]} of
         {[], []} -> start();
         {[], Missing} ->
-            {wait, ["has no cases, and waits for ",
-                    lists:join(", ", [atom_to_list(Node) || Node <- Missing]), " to be ready"]};
+            {wait, ["has no cases, and waits for ", docket_config:names(Missing), " to be ready"]};
         %% A change needs both of two nodes, so the other one has all.
         {[_], []} when length(Others) =:= 1 -> start();
         {Members, _} ->
             case removed(Members) of
-                ok -> steps([fun() -> added(Members) end, fun start/0]);
+                ok -> docket_attempt:steps([fun() -> added(Members) end, fun start/0]);
                 Wait -> Wait
             end
     end.

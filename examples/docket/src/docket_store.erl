@@ -22,13 +22,11 @@
 %% Starts the process of the store. It may get ready later.
 -callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
-%% Runs an operation: a function over the rows of this node or, in a store whose nodes all do it,
-%% the operation itself.
--callback run(write | read | scan, fun(() -> Result) | docket_cases:operation()) ->
-    Result | {error, refusal()}.
+-callback run(write | read | scan, docket_cases:operation()) ->
+    {ok, term()} | {error, docket_cases:refusal() | refusal()}.
 -callback format_error(term()) -> unicode:chardata().
-%% The rows of this node, in a store that takes functions: only an operation that runs may call
-%% these.
+%% The rows of this node, in a store over which docket_cases:work/2 runs: only an operation that
+%% runs may call these.
 -callback read(table(), Key :: term(), Lock :: read | write) -> [row()].
 -callback write(table(), row()) -> ok.
 -callback delete(table(), Key :: term()) -> ok.
@@ -50,13 +48,9 @@ start_link() ->
 run(Operation) ->
     Kind = docket_cases:kind(Operation),
     case Kind =/= write orelse docket_cluster:is_majority() of
-        true -> stored(store(), Kind, Operation);
+        true -> (store()):run(Kind, Operation);
         false -> {error, minority}
     end.
-
-stored(docket_store_ra = Store, Kind, Operation) -> Store:run(Kind, Operation);
-stored(Store, Kind, Operation) ->
-    Store:run(Kind, fun() -> docket_cases:work(Store, Operation) end).
 
 store() ->
     case docket_config:get(store) of

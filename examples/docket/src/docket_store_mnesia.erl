@@ -24,10 +24,12 @@ start_link() -> docket_mnesia_member:start_link().
 -spec ready() -> boolean().
 ready() -> docket_mnesia_schema:is_loaded() andalso docket_generation:may_change().
 
-%% @doc Runs a function as one activity of Mnesia. In a synchronous mode, a change is on the disk
+%% @doc Runs an operation as one activity of Mnesia. In a synchronous mode, a change is on the disk
 %% when this returns, if there is a directory.
--spec run(write | read | scan, fun(() -> Result)) -> Result | {error, docket_store:refusal()}.
-run(Kind, Fun) ->
+-spec run(write | read | scan, docket_cases:operation()) ->
+          {ok, term()} | {error, docket_cases:refusal() | docket_store:refusal()}.
+run(Kind, Operation) ->
+    Fun = fun() -> docket_cases:work(?MODULE, Operation) end,
     %% While a table loads, a scan would see a part of it.
     case {docket_mnesia_schema:is_loaded(), Kind} of
         {true, write} -> changed(Fun, now_ms() + docket_config:get(deadline));

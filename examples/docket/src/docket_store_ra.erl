@@ -19,6 +19,7 @@
                | docket_ra_member:error().
 
 -define(READY_MS, 1000).
+-define(PROBE_BYTES, 5).
 
 %% @doc Checks that this program contains Ra, and that the directory can be written.
 -spec check() -> ok | {error, error()}.
@@ -27,16 +28,11 @@ check() ->
         {{error, _}, _} -> {error, {no_ra, []}};
         %% A node that forgets its vote could break the promises of Raft.
         {_, none} -> {error, {no_directory, []}};
-        {_, Dir} -> writable(Dir)
-    end.
-
-writable(Dir) ->
-    Probe = filename:join(Dir, "docket.probe"),
-    case [filelib:ensure_dir(Probe), file:write_file(Probe, <<"probe">>), file:delete(Probe)] of
-        [ok, ok, ok] -> ok;
-        Results ->
-            [{error, Reason} | _] = [Error || {error, _} = Error <- Results],
-            {error, {directory, {Dir, Reason}}}
+        {_, Dir} ->
+            case docket_directory:check(Dir, ?PROBE_BYTES) of
+                ok -> ok;
+                {error, Reason} -> {error, {directory, {Dir, Reason}}}
+            end
     end.
 
 %% @doc Starts the process that makes this node a member of the group.

@@ -1,7 +1,4 @@
 %% Tests a service of several nodes: how they find each other, crash, part, and come together again.
-%%
-%% The nodes are peers of this test, which talks to them over their standard input and output, so
-%% it is no part of their network. A partition is a cookie that does not fit.
 -module(docket_cluster_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
@@ -9,6 +6,9 @@
 -export([stays/1, latest/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
          empty_log/1, replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
          alone_of_three/1, halves/1, future/1]).
+
+-import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
+                       new_case/1, new_case_again/1, show/2]).
 
 -define(SECRET, "secret").
 
@@ -20,9 +20,7 @@ all() ->
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
     _ = file:del_dir_r(Dir),
-    Host = lists:last(string:split(atom_to_list(node()), "@")),
-    Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
-    put(nodes, [list_to_atom(Letter ++ Id ++ "@" ++ Host) || Letter <- ["a", "b", "c", "d"]]),
+    put(nodes, docket_nodes:names("abcd")),
     [{dir, Dir} | Config].
 
 end_per_testcase(_, _) -> ok.
@@ -94,10 +92,10 @@ killed(Config) ->
     First = new_case(C),
     ok = kill(C),
     ok = until(A, ready, true),
-    Second = new_case(A),
+    Second = new_case_again(A),
     C1 = start(lists:last(names(3)), names(3), Config),
     ok = until(C1, ready, true),
-    [{ok, _} = show(Id, Peer) || Id <- [First, Second, new_case(C1)], Peer <- [A, B, C1]],
+    [{ok, _} = show(Id, Peer) || Id <- [First, Second, new_case_again(C1)], Peer <- [A, B, C1]],
     stopped([A, B, C1]).
 
 %% Of two nodes, none is a majority: what is left serves reads, and refuses changes.
@@ -110,7 +108,7 @@ two_nodes(Config) ->
     {ok, _} = show(Id, A),
     B1 = start(lists:last(names(2)), names(2), Config),
     [ok = until(Peer, ready, true) || Peer <- [A, B1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(B1)], Peer <- [A, B1]],
     stopped([A, B1]).
 
 %% All cases that were acknowledged are there after all nodes were killed at once.
@@ -146,7 +144,7 @@ replaced(Config) ->
     ok = file:del_dir_r(dir(First, Config)),
     A1 = start(First, names(3), Config),
     ok = until(A1, ready, true),
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
 
 %% The first node was down while the others went on, and all nodes were killed then. The first one
@@ -157,7 +155,7 @@ old_copy(Config) ->
     [First, Second, Third] = names(3),
     ok = kill(A),
     ok = until(B, ready, true),
-    Meanwhile = [new_case(Peer) || Peer <- [B, C]],
+    Meanwhile = [new_case_again(Peer) || Peer <- [B, C]],
     [ok = kill(Peer) || Peer <- [C, B]],
     A1 = start(First, names(3), Config),
     {wait, _} = on(A1, docket_mnesia_schema, attempt, []),
@@ -166,7 +164,7 @@ old_copy(Config) ->
     [?assertMatch({ok, _}, show(Id, Peer)) || Id <- [Before | Meanwhile], Peer <- [A1, C1]],
     B1 = start(Second, names(3), Config),
     ok = until(B1, ready, true),
-    [?assertMatch({ok, _}, show(Id, B1)) || Id <- [Before, new_case(A1) | Meanwhile]],
+    [?assertMatch({ok, _}, show(Id, B1)) || Id <- [Before, new_case_again(A1) | Meanwhile]],
     stopped([A1, B1, C1]).
 
 %% A node was killed just when Mnesia made a new log.
@@ -178,7 +176,7 @@ empty_log(Config) ->
     ok = file:write_file(filename:join(dir(Second, Config), "LATEST.LOG"), <<>>),
     B1 = start(Second, names(2), Config),
     [ok = until(Peer, ready, true) || Peer <- [A, B1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(B1)], Peer <- [A, B1]],
     stopped([A, B1]).
 
 %% Two of three have lost their cases. They wait, until the third one is told to go on.
@@ -193,7 +191,7 @@ forced(Config) ->
     ok = kill(B1),
     B2 = start(Second, names(3), [{force, true} | Config]),
     [ok = until(Peer, ready, true) || Peer <- [A1, B2, C1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(C1)], Peer <- [A1, B2, C1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(C1)], Peer <- [A1, B2, C1]],
     stopped([A1, B2, C1]).
 
 %% Also one of two, where the other one is no majority for Mnesia.
@@ -205,7 +203,7 @@ replaced_of_two(Config) ->
     ok = file:del_dir_r(dir(Second, Config)),
     B1 = start(Second, names(2), Config),
     [ok = until(Peer, ready, true) || Peer <- [A, B1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(B1)], Peer <- [A, B1]],
     ?assertEqual(true, on(A, mnesia, table_info, [docket_case, majority])),
     stopped([A, B1]).
 
@@ -216,7 +214,7 @@ in_memory(Config) ->
     ok = kill(A),
     A1 = start(hd(names(2)), names(2), Memory),
     [ok = until(Peer, ready, true) || Peer <- [A1, B]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B]],
     stopped([A1, B]).
 
 %% The first node makes no empty database while others are missing.
@@ -237,11 +235,11 @@ alone_of_three(Config) ->
     ok = until(A, ready, false),
     [ok = until(Peer, ready, true) || Peer <- [B, C]],
     ?assertEqual({error, minority}, create(A)),
-    Meanwhile = [new_case(Peer) || Peer <- [B, C, B, C]],
+    Meanwhile = [new_case_again(Peer) || Peer <- [B, C, B, C]],
     ok = joined([A], [B, C]),
     [ok = until(Peer, ready, true) || Peer <- Peers],
     [ok = until(A, has, Id) || Id <- Meanwhile],
-    [{ok, _} = show(Id, Peer) || Id <- [Before, new_case(A) | Meanwhile], Peer <- Peers],
+    [{ok, _} = show(Id, Peer) || Id <- [Before, new_case_again(A) | Meanwhile], Peer <- Peers],
     stopped(Peers).
 
 %% Two halves both refuse changes, and lose nothing.
@@ -254,7 +252,7 @@ halves(Config) ->
     ok = joined([A, B], [C, D]),
     [ok = until(Peer, ready, true) || Peer <- Peers],
     [ok = until(Peer, has, Before) || Peer <- Peers],
-    After = new_case(C),
+    After = new_case_again(C),
     [{ok, _} = show(After, Peer) || Peer <- Peers],
     stopped(Peers).
 
@@ -279,19 +277,8 @@ started(Names, Config) ->
     Peers.
 
 start(Name, Names, Config) ->
-    [Short, Host] = string:split(atom_to_list(Name), "@"),
-    {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
-                                         shutdown => halt,
-                                         args => ["-connect_all", "false", "-setcookie", "docket",
-                                                  "-pa" | code:get_path()]}),
-    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
-    ok = peer:call(Peer, application, load, [docket]),
-    [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
-     || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {nodes, Names}, {retry, 50},
-                         {dir, dir(Name, Config)},
-                         {force, proplists:get_value(force, Config, false)}]],
-    {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
-    Peer.
+    docket_nodes:start(Name, Names, [{dir, dir(Name, Config)},
+                                     {force, proplists:get_value(force, Config, false)}]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
@@ -299,24 +286,9 @@ dir(Name, Config) ->
         Dir -> filename:join(Dir, atom_to_list(Name))
     end.
 
-on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
-
-%% While a node is missed or comes back, the others refuse a change for a moment. Clients repeat it.
-new_case(Peer) ->
-    case create(Peer) of
-        {ok, Case} -> docket_case:key(Case);
-        {error, Reason} when Reason =:= not_ready; Reason =:= minority -> new_case(Peer)
-    end.
-
-create(Peer) ->
-    Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),
-    on(Peer, docket, run, [{create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1}]).
-
-show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
-
 %% Asks a node until it gives the wanted answer. Each question takes as long as the node needs.
 until(Peer, ready, Wanted) ->
-    case on(Peer, docket, ready, []) of
+    case is_ready(Peer) of
         Wanted -> ok;
         _ -> until(Peer, ready, Wanted)
     end;
@@ -332,29 +304,3 @@ error_of(Peer) ->
     _ = on(Peer, mnesia, stop, []),
     {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
     Reason.
-
-%% The node ends at once, without a word to the others.
-kill(Peer) ->
-    Pid = on(Peer, os, getpid, []),
-    true = unlink(Peer),
-    Monitor = monitor(process, Peer),
-    [] = os:cmd("kill -KILL " ++ Pid),
-    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
-
-stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
-
-parted(Ones, Others) ->
-    each_pair(Ones, Others,
-              fun(Peer, Name) ->
-                      Wrong = on(Peer, erlang, node, []),
-                      on(Peer, erlang, set_cookie, [Name, Wrong])
-              end),
-    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, disconnect_node, [Name]) end).
-
-joined(Ones, Others) ->
-    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, set_cookie, [Name, docket]) end).
-
-each_pair(Ones, Others, Fun) ->
-    [Fun(One, on(Other, erlang, node, [])) || {As, Bs} <- [{Ones, Others}, {Others, Ones}],
-                                              One <- As, Other <- Bs],
-    ok.

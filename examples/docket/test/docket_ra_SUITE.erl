@@ -1,7 +1,4 @@
 %% Tests the store `ra': one node, and three nodes that crash, part, and come together again.
-%%
-%% The nodes are peers of this test, which talks to them over their standard input and output, so
-%% it is no part of their network. A partition is a cookie that does not fit.
 -module(docket_ra_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
@@ -10,6 +7,9 @@
          replaced/1, replaced_of_two/1, long_log/1]).
 %% Nodes call it.
 -export([new_cases/2]).
+
+-import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
+                       new_case/1, new_case_again/1, show/2]).
 
 -define(SECRET, "secret").
 
@@ -29,9 +29,7 @@ all() ->
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ra_" ++ atom_to_list(Case)),
     _ = file:del_dir_r(Dir),
-    Host = lists:last(string:split(atom_to_list(node()), "@")),
-    Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
-    put(nodes, [list_to_atom(Letter ++ Id ++ "@" ++ Host) || Letter <- ["a", "b", "c"]]),
+    put(nodes, docket_nodes:names("abc")),
     _ = application:load(docket),
     [application:set_env(docket, Key, Value)
      || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {store, ra}, {dir, Dir}]],
@@ -129,7 +127,7 @@ alone(Config) ->
     ok = until(fun() -> not is_ready(C) end),
     ?assertEqual({error, minority}, create(C)),
     ok = until(fun() -> is_ready(A) andalso is_ready(B) end),
-    Meanwhile = new_case(A),
+    Meanwhile = new_case_again(A),
     ok = joined([A, B], [C]),
     ok = until(fun() -> is_ready(C) end),
     [{ok, _} = show(Id, Peer) || Id <- [Before, Meanwhile, new_case(C)], Peer <- Peers],
@@ -190,37 +188,13 @@ started(Names, Config) ->
     Peers.
 
 start(Name, Names, Config) ->
-    [Short, Host] = string:split(atom_to_list(Name), "@"),
-    {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
-                                         shutdown => halt,
-                                         args => ["-connect_all", "false", "-setcookie", "docket",
-                                                  "-pa" | code:get_path()]}),
-    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
-    ok = peer:call(Peer, application, load, [docket]),
-    [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
-     || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {nodes, Names}, {retry, 50}, {store, ra},
-                         {dir, dir(Name, Config)}]],
-    {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
-    Peer.
+    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}]).
 
 dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
-
-on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
-
-is_ready(Peer) -> on(Peer, docket, ready, []).
 
 leader(Peer) ->
     {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
     Node.
-
-%% While the nodes agree on a new leader, a change is refused, or its end is unknown. Clients repeat
-%% it; each time the case has another id.
-new_case(Peer) ->
-    case create(Peer) of
-        {ok, Case} -> docket_case:key(Case);
-        {error, Reason} when Reason =:= not_ready; Reason =:= minority; Reason =:= unknown ->
-            new_case(Peer)
-    end.
 
 %% Opens cases on this node: a number in each of several processes.
 new_cases(Processes, Count) ->
@@ -233,12 +207,6 @@ new_case() ->
     Key = {<<"ann">>, docket_store:new_id(0)},
     {ok, _} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
     Key.
-
-create(Peer) ->
-    Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),
-    on(Peer, docket, run, [{create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1}]).
-
-show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
 
 listed(Peer) -> lists:sort(listed(Peer, last)).
 
@@ -269,29 +237,3 @@ until(Fun) ->
         true -> ok;
         false -> until(Fun)
     end.
-
-%% The node ends at once, without a word to the others.
-kill(Peer) ->
-    Pid = on(Peer, os, getpid, []),
-    true = unlink(Peer),
-    Monitor = monitor(process, Peer),
-    [] = os:cmd("kill -KILL " ++ Pid),
-    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
-
-stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
-
-parted(Ones, Others) ->
-    each_pair(Ones, Others,
-              fun(Peer, Name) ->
-                      Wrong = on(Peer, erlang, node, []),
-                      on(Peer, erlang, set_cookie, [Name, Wrong])
-              end),
-    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, disconnect_node, [Name]) end).
-
-joined(Ones, Others) ->
-    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, set_cookie, [Name, docket]) end).
-
-each_pair(Ones, Others, Fun) ->
-    [Fun(One, on(Other, erlang, node, [])) || {As, Bs} <- [{Ones, Others}, {Others, Ones}],
-                                              One <- As, Other <- Bs],
-    ok.

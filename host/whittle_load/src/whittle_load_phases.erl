@@ -55,11 +55,8 @@ row(Users, Seconds) ->
     Latencies = lists:foldl(fun(#{latencies := Each}, Sum) ->
                                     whittle_load_second:distributions(Each, Sum)
                             end, #{}, Seconds),
-    Errors = lists:foldl(fun(#{errors := Each}, Sum) ->
-                                 maps:fold(fun({_, Kind}, N, Kinds) ->
-                                                   whittle_load_second:sums(#{Kind => N}, Kinds)
-                                           end, Sum, Each)
-                         end, #{}, Seconds),
+    Errors = lists:foldl(fun whittle_load_second:sums/2, #{},
+                         [whittle_load_second:errors_by_kind(Second) || Second <- Seconds]),
     #{users => Users, seconds => length(lists:usort([At || #{second := At} <- Seconds])),
       cycles => lists:sum([maps:get(cycles, Events, 0) || #{events := Events} <- Seconds]),
       errors => Errors, latency => whittle_load_result:overall(Latencies)}.

@@ -6,7 +6,7 @@
 -module(whittle_load_second).
 
 -export([new/0, is_empty/1, is_sample/1, is_count/1, add/3, lost/2, server/2, without_delivery/1]).
--export([sums/2, distributions/2, distribution/2]).
+-export([sums/2, errors_by_kind/1, distributions/2, distribution/2]).
 -export([to_json/1, from_json/1]).
 
 -export_type([second/0, vm/0, server/0]).
@@ -145,6 +145,11 @@ without_delivery(#{latencies := Latencies} = Second) ->
 %% @doc Adds the numbers of two maps.
 -spec sums(#{Key => number()}, #{Key => number()}) -> #{Key => number()}.
 sums(A, B) -> maps:merge_with(fun(_, X, Y) -> X + Y end, A, B).
+
+%% @doc Counts the errors of a second by their kind, for all steps together.
+-spec errors_by_kind(second()) -> #{Kind :: binary() => pos_integer()}.
+errors_by_kind(#{errors := Errors}) ->
+    maps:fold(fun({_, Kind}, N, Before) -> sums(#{Kind => N}, Before) end, #{}, Errors).
 
 %% @doc Adds the distributions of two maps.
 -spec distributions(Of, Of) -> Of when Of :: #{binary() => whittle_counters_table:distribution()}.

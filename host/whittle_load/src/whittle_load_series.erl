@@ -55,8 +55,8 @@ joined([#{second := At} = One, #{second := At} = Other | Rows]) ->
 joined([Row | Rows]) -> [Row | joined(Rows)];
 joined([]) -> [].
 
-row(#{second := At, events := Events, errors := Errors, latencies := Latencies, agents := Agents,
-      lost := Lost, server := Server}, Arrivals, Sum) ->
+row(#{second := At, events := Events, latencies := Latencies, agents := Agents, lost := Lost,
+      server := Server} = Second, Arrivals, Sum) ->
     Event = fun(Name) -> maps:get(Name, Events, 0) end,
     {Planned, Actual} = maps:get(At, Arrivals, {0, 0}),
     Running = Sum#sum.running + Event(started) - Event(ended),
@@ -72,9 +72,7 @@ row(#{second := At, events := Events, errors := Errors, latencies := Latencies, 
     {#{second => At, seconds => 1, planned => Planned, actual => Actual,
        connected => Event(connected), ended => Event(ended), sent => Event(sent),
        received => Event(received),
-       errors => maps:fold(fun({_, Kind}, N, Before) ->
-                                   whittle_load_second:sums(#{Kind => N}, Before)
-                           end, #{}, Errors),
+       errors => whittle_load_second:errors_by_kind(Second),
        latency => whittle_load_result:overall(Latencies),
        running => Running, held => lists:sum(maps:values(Held)),
        cpu => lists:sum(Used) / Elapsed, busiest => lists:max([0.0 | Used]) / Elapsed,

@@ -3,7 +3,7 @@
 %% @hidden
 -module(whittle_load_table).
 
--export([progress/2, warnings/1, met/1, tables/1, phases/1, json/1, csv/1, phases_csv/1, value/2]).
+-export([progress/2, warnings/1, met/1, tables/1, json/1, csv/1, phases_csv/1, value/2]).
 
 -export_type([report/0]).
 
@@ -172,9 +172,8 @@ tables(#{result := Result, verdicts := Verdicts, machines := Machines} = Report)
         ++ [[["threshold", "value", ""] | [verdict(Verdict) || Verdict <- Verdicts]]
             || Verdicts =/= []].
 
-%% @doc Writes the table of the phases with a fixed number of users, with its head. Without such
-%% phases there are no rows.
--spec phases(report()) -> [[unicode:chardata() | integer()]].
+%% The table of the phases with a fixed number of users, with its head. Without such phases there
+%% are no rows.
 phases(#{phases := Rows}) ->
     [["closed users", "seconds", "cycles", "cycles/s", "cycles of a user", "errors", "p50", "p99"]
      | [[integer_to_binary(Users), Seconds, Cycles, io_lib:format("~.1f", [Cycles / Seconds]),

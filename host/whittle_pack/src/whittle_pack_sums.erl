@@ -20,7 +20,8 @@
 %% @doc Writes the list.
 -spec text([{Path :: binary(), iodata()}]) -> binary().
 text(Files) ->
-    iolist_to_binary([[sum(Bytes), "  ", Path, $\n] || {Path, Bytes} <- lists:sort(Files)]).
+    iolist_to_binary([[whittle_digest:hex(crypto:hash(sha256, Bytes)), "  ", Path, $\n]
+                      || {Path, Bytes} <- lists:sort(Files)]).
 
 %% @doc Finds the files of a directory that its list does not name, and those with other contents
 %% than the list says. Missing files do not count. The result is `error' if there is no list.
@@ -38,9 +39,9 @@ edit(Dir, Path, Sums) ->
     case Sums of
         #{Path := Sum} ->
             File = filename:join(Dir, Path),
-            case {file:read_link_info(File), whittle_file:whole(File, ?MOST)} of
-                {{ok, #file_info{type = regular}}, {ok, Bytes}} ->
-                    [{changed, Path} || sum(Bytes) =/= Sum];
+            case {file:read_link_info(File), whittle_digest:file(File)} of
+                {{ok, #file_info{type = regular}}, {ok, Digest}} ->
+                    [{changed, Path} || list_to_binary(Digest) =/= Sum];
                 _ -> [{changed, Path}]
             end;
         _ -> [{new, shown(Path)}]
@@ -74,5 +75,3 @@ shown(Path) ->
         Path -> Path;
         _ -> unicode:characters_to_binary(Path, latin1)
     end.
-
-sum(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).

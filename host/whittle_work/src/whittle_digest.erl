@@ -5,7 +5,7 @@
 
 %% @doc Computes the SHA-256 digest of a file, as lower-case hexadecimal digits. The errors are
 %% those of {@link whittle_file:check/1}.
--spec file(file:filename()) -> {ok, string()} | {error, file:posix() | badarg}.
+-spec file(file:filename_all()) -> {ok, string()} | {error, file:posix() | badarg}.
 file(File) ->
     case whittle_work:steps([fun(_) -> whittle_file:check(File) end,
                              fun(_) -> file:open(File, [read, raw, binary]) end]) of

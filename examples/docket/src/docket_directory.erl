@@ -1,0 +1,33 @@
+%% @doc Checks the directory of the database, and writes small files there.
+%% @hidden
+-module(docket_directory).
+
+-export([check/2, write/2]).
+
+%% @doc Checks that so many bytes can be written to the directory, and makes it if it is missing.
+-spec check(file:filename(), Bytes :: pos_integer()) -> ok | {error, file:posix()}.
+check(Dir, Bytes) ->
+    Probe = filename:join(Dir, "docket.probe"),
+    first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
+                 file:delete(Probe)]).
+
+%% @doc Writes a file, whole or not at all. It is on the disk when this returns.
+-spec write(file:filename(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
+write(File, Bytes) ->
+    New = File ++ ".new",
+    case file:open(New, [write, raw]) of
+        {ok, Device} ->
+            Written = first_error([file:write(Device, Bytes), file:sync(Device),
+                                   file:close(Device)]),
+            case Written of
+                ok -> file:rename(New, File);
+                {error, _} -> Written
+            end;
+        {error, _} = Error -> Error
+    end.
+
+first_error(Results) ->
+    case lists:keyfind(error, 1, Results) of
+        false -> ok;
+        Error -> Error
+    end.

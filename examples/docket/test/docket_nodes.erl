@@ -1,0 +1,77 @@
+%% Starts nodes of docket for tests, kills and parts them, and uses them as clients do.
+%%
+%% The nodes are peers of the test, which talks to them over their standard input and output, so it
+%% is no part of their network. A partition is a cookie that does not fit.
+-module(docket_nodes).
+
+-export([names/1, start/3, stopped/1, kill/1, parted/2, joined/2]).
+-export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2]).
+
+%% Makes names of nodes that no other test has, one for each letter.
+names(Letters) ->
+    Host = lists:last(string:split(atom_to_list(node()), "@")),
+    Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
+    [list_to_atom([Letter | Id] ++ "@" ++ Host) || Letter <- Letters].
+
+%% Starts a node of a service with further settings.
+start(Name, Names, Settings) ->
+    [Short, Host] = string:split(atom_to_list(Name), "@"),
+    {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
+                                         shutdown => halt,
+                                         args => ["-connect_all", "false", "-setcookie", "docket",
+                                                  "-pa" | code:get_path()]}),
+    ok = peer:call(Peer, logger, set_primary_config, [level, none]),
+    ok = peer:call(Peer, application, load, [docket]),
+    [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
+     || {Key, Value} <- [{secret, "secret"}, {port, 0}, {nodes, Names}, {retry, 50} | Settings]],
+    {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
+    Peer.
+
+stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
+
+%% The node ends at once, without a word to the others.
+kill(Peer) ->
+    Pid = on(Peer, os, getpid, []),
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    [] = os:cmd("kill -KILL " ++ Pid),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
+
+parted(Ones, Others) ->
+    each_pair(Ones, Others,
+              fun(Peer, Name) ->
+                      Wrong = on(Peer, erlang, node, []),
+                      on(Peer, erlang, set_cookie, [Name, Wrong])
+              end),
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, disconnect_node, [Name]) end).
+
+joined(Ones, Others) ->
+    each_pair(Ones, Others, fun(Peer, Name) -> on(Peer, erlang, set_cookie, [Name, docket]) end).
+
+each_pair(Ones, Others, Fun) ->
+    [Fun(One, on(Other, erlang, node, [])) || {As, Bs} <- [{Ones, Others}, {Others, Ones}],
+                                              One <- As, Other <- Bs],
+    ok.
+
+on(Peer, Module, Function, Arguments) -> peer:call(Peer, Module, Function, Arguments, 60000).
+
+is_ready(Peer) -> on(Peer, docket, ready, []).
+
+create(Peer) ->
+    Id = on(Peer, docket_store, new_id, [erlang:system_time(millisecond)]),
+    on(Peer, docket, run, [{create, {<<"ann">>, Id}, #{title => <<"x">>, parties => []}, 1}]).
+
+new_case(Peer) ->
+    {ok, Case} = create(Peer),
+    docket_case:key(Case).
+
+%% While a node is missed or comes back, the others may refuse a change, or not know its end.
+%% Clients repeat it; each time the case has another id.
+new_case_again(Peer) ->
+    case create(Peer) of
+        {ok, Case} -> docket_case:key(Case);
+        {error, Reason} when Reason =:= not_ready; Reason =:= minority; Reason =:= unknown ->
+            new_case_again(Peer)
+    end.
+
+show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
