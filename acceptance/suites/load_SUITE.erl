@@ -144,10 +144,10 @@ terminal(Config) ->
          true = port_command(Run, [3]),
          {130, Rest} = running:ended(Run),
          Shown = <<Begin/binary, "server ", Rest/binary>>,
-         %% Each line of the view ends so.
-         Lines = [lists:last(binary:split(Part, <<"\n">>, [global]))
+         %% Each line of the view ends so. It replaces what stood in its row before.
+         Lines = [lists:last(binary:split(Part, [<<"\r">>, <<"\n">>], [global]))
                   || Part <- lists:droplast(binary:split(Shown, <<"\e[K\r\n">>, [global]))],
-         Plain = [re:replace(Line, "\e\\[[0-9]*[A-Za-z]|\r", "", [global, {return, binary}])
+         Plain = [re:replace(Line, "\e\\[[0-9]*[A-Za-z]", "", [global, {return, binary}])
                   || Line <- Lines],
          ?assertMatch([_, _ | _], [1 || <<"users", _/binary>> <- Plain]),
          ?assertEqual([], [Line || Line <- Plain,

@@ -47,10 +47,12 @@ run(Study, #{dir := Dir} = Options) ->
     steps([CheckInputs,
            fun(_) -> check_tools(Study) end,
            fun(_) -> check_builds(Cells, Study) end,
-           fun(_) -> make_dir(filename:join(Dir, "builds")) end,
+           fun(_) -> make_dir(Dir) end,
            %% Another run may have ended since the first check.
            fun(_) -> whittle_measure_samples:alone(
                        Dir, fun() -> steps([CheckInputs,
+                                            fun(_) -> whittle_measure_samples:claim(Dir) end,
+                                            fun(_) -> make_dir(filename:join(Dir, "builds")) end,
                                             fun(_) -> run_alone(Cells, Study, Options, Tell) end])
                             end) end]).
 

@@ -5,8 +5,8 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([unused/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, append/2, keep_log/3,
-         close/1, with_maker/2, whittle/0, named/2]).
+-export([unused/1, claim/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, append/2,
+         keep_log/3, close/1, with_maker/2, whittle/0, named/2]).
 -export([runs/1, builds/1, notes/2]).
 -export([format_error/1]).
 
@@ -14,9 +14,6 @@
 
 %% The last bytes of the output of a failed program that stay.
 -define(LOG, 64 * 1024).
-
-%% What lies in a directory before the first sample
--define(BEFORE, ["builds", "recordings", "logs", "study.json", "study.json.part"]).
 
 %% The limit in bytes of a file of samples. A run with its curve and account has 5 kB.
 -define(MOST, 1 bsl 30).
@@ -41,20 +38,28 @@
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
 %% @doc Checks that a directory holds no samples, so that create/2 can begin there. It may hold what
-%% a study leaves that did not come to its first sample. Files of others are an error.
+%% a study leaves that did not come to its first sample (claim/1). Files of others are an error.
 -spec unused(file:filename()) -> ok | {error, error()}.
 unused(Dir) ->
     IsLoad = filelib:is_file(filename:join(Dir, "run.json")),
     case filelib:is_file(samples(Dir)) of
         true when IsLoad -> {error, {of_a_load_test, Dir}};
-        true -> {error, {exists, Dir}};
+        true ->
+            case filelib:file_size(samples(Dir)) of
+                0 -> ok;
+                _ -> {error, {exists, Dir}}
+            end;
         false ->
-            case [Name || {ok, Names} <- [file:list_dir_all(Dir)], Name <- lists:sort(Names),
-                          not lists:member(Name, ?BEFORE)] of
+            case [Name || {ok, Names} <- [file:list_dir_all(Dir)], Name <- lists:sort(Names)] of
                 [] -> ok;
                 [First | _] -> {error, {holds_others, {Dir, First}}}
             end
     end.
+
+%% @doc Marks a directory as one of a study, before anything else is written there. The mark is the
+%% file of the samples, which is empty until the first one.
+-spec claim(file:filename()) -> ok | {error, error()}.
+claim(Dir) -> named(samples(Dir), file:write_file(samples(Dir), "", [append])).
 
 %% @doc Calls the function while no other run writes into the directory, which must exist. The error
 %% is `in_use' if another run does. If the directory cannot be locked (its file system has no
