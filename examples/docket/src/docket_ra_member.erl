@@ -256,8 +256,22 @@ elected() ->
         none ->
             case [Node || {Node, some} <- others()] of
                 [_, _ | _] = Members -> added(Members);
-                _ -> ra:trigger_election(id())
+                [Member] -> led(Member);
+                [] -> ra:trigger_election(id())
             end
+    end.
+
+%% Of two nodes, only the one that has the changes can lead. In Ra 2.2.0, a leader notices that the
+%% other member has started anew only when it sends a change. A follower whose leader is gone calls
+%% for one election, and not for another one if nobody could answer.
+led(Node) ->
+    Member = {?SERVER, Node},
+    case erpc:call(Node, ets, lookup, [ra_state, ?SERVER], ?CALL_MS) of
+        [{_, follower}] -> ra:trigger_election(Member);
+        [{_, leader}] ->
+            _ = ra:process_command(Member, snapshot, ?ASK_MS),
+            ok;
+        _ -> ok
     end.
 
 current() ->
