@@ -19,7 +19,8 @@ main([Device, Build, Proper, Result | Only]) ->
                          "../examples/docket"],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
-    %% examples/docket/fetch-ra puts them there. Without them docket_ra_SUITE skips its cases.
+    %% Libraries that examples/docket/fetch-ra has fetched. Without Ra, docket_ra_SUITE skips its
+    %% cases.
     [rebuild(Library, filename:join(Out, hd(string:split(filename:basename(Library), "-"))))
      || Library <- filelib:wildcard(filename:join(Device, "../_build/ra/*-*"))],
     %% The nodes that the tests start must not take the name of this one.

@@ -7,8 +7,6 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1,
          wrong_arguments/1, accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
-%% Others make histories with these.
--export([simulated/2, all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
@@ -169,14 +167,18 @@ drawn(_) ->
          Faults = Draw(),
          ?assertEqual(Faults, Draw()),
          ?assertEqual(lists:sort(Kinds), lists:usort([Kind || #{kind := Kind} <- Faults])),
-         [?assertMatch([_ | _],
-                       [Node || Node <- [list_to_integer(Each) || Group <- Groups,
-                                                                  Each <- string:lexemes(Group,
-                                                                                         ",")],
-                                Node >= 1, Node =< Nodes])
-          || #{kind := Kind, inject := [[_ | Groups] | _], heal := [_ | _]} <- Faults,
-             Kind =/= clock]
+         [begin
+              Named = [list_to_integer(Each) || Command <- Inject ++ Heal,
+                                                Group <- groups(Command),
+                                                Each <- string:lexemes(Group, ",")],
+              ?assertMatch({_, [_ | _]}, {Kind, Named}),
+              ?assertEqual({Kind, []},
+                           {Kind, [Node || Node <- Named, Node < 1 orelse Node > Nodes]})
+          end || #{kind := Kind, inject := Inject, heal := [_ | _] = Heal} <- Faults]
      end || Nodes <- [2, 3, 4, 5]].
+
+groups(["clock", Node, _Seconds]) -> [Node];
+groups([_ | Groups]) -> Groups.
 
 %% A verdict breaks a promise or not, as the mode says.
 reported(_) ->

@@ -4,7 +4,6 @@
 -export([command/1, connect/3, directory/0]).
 
 -define(PORT, 8080).
--define(HUB, "/run/netns/docket-hub").
 
 %% @doc Runs one command, and returns what it wrote.
 -spec command([string()]) -> ok | {error, Output :: binary()}.
@@ -26,7 +25,9 @@ ended(Port, Output) ->
 -spec connect(pos_integer(), [gen_tcp:connect_option()], timeout()) ->
           {ok, gen_tcp:socket()} | {error, term()}.
 connect(Node, Options, Timeout) ->
-    gen_tcp:connect({10, 77, 0, Node}, ?PORT, [{netns, ?HUB} | Options], Timeout).
+    gen_tcp:connect({10, 77, 0, Node}, ?PORT, [{netns, hub()} | Options], Timeout).
+
+hub() -> "/run/netns/" ++ os:getenv("DOCKET_STAGE_NAME", "docket") ++ "-hub".
 
 %% @doc Returns the directory of the stage, which has the logs of the nodes.
 -spec directory() -> file:filename().

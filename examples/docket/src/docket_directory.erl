@@ -11,7 +11,7 @@ check(Dir, Bytes) ->
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
 
-%% @doc Writes a file, whole or not at all. It is on the disk when this returns.
+%% @doc Writes a file, whole or not at all. The file and its name are on the disk when this returns.
 -spec write(file:filename(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
 write(File, Bytes) ->
     New = File ++ ".new",
@@ -20,11 +20,17 @@ write(File, Bytes) ->
             Written = first_error([file:write(Device, Bytes), file:sync(Device),
                                    file:close(Device)]),
             case Written of
-                ok -> file:rename(New, File);
+                ok -> named(file:rename(New, File), filename:dirname(File));
                 {error, _} -> Written
             end;
         {error, _} = Error -> Error
     end.
+
+%% Without this, the older file may be back after a loss of power.
+named(ok, Dir) ->
+    {ok, Device} = file:open(Dir, [read, raw, directory]),
+    first_error([file:sync(Device), file:close(Device)]);
+named(Error, _) -> Error.
 
 first_error(Results) ->
     case lists:keyfind(error, 1, Results) of

@@ -340,14 +340,20 @@ format_error({directory, {Dir, Reason}}) ->
     io_lib:format("the directory ~ts cannot be written (~ts); set DOCKET_DIR to another one, or to "
                   "none to keep the cases in memory only", [Dir, file:format_error(Reason)]);
 format_error({schema, Reason}) ->
-    io_lib:format("Mnesia does not start with its files in ~ts: ~0tp",
+    io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
+                  "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
 format_error({table, {Name, Reason}}) ->
-    io_lib:format("Mnesia cannot make the table ~s: ~0tp", [Name, Reason]);
+    again("Mnesia cannot make the table ~s (~0tp)", [Name, Reason]);
 format_error({load, Reason}) ->
-    io_lib:format("Mnesia cannot load the tables: ~0tp", [Reason]);
+    again("Mnesia cannot load the tables (~0tp)", [Reason]);
 format_error({join, {Node, Reason}}) ->
-    io_lib:format("this node cannot join the database of ~s: ~0tp", [Node, Reason]);
+    again("this node cannot join the database of ~s (~0tp)", [Node, Reason]);
 format_error({version, {Stored, Own}}) ->
     io_lib:format("the database has rows of version ~0tp, and this program knows version ~b: start "
                   "a later program", [Stored, Own]).
+
+%% The node tries again by itself.
+again(Format, Values) ->
+    io_lib:format(Format ++ "; it tries again. If that does not help, restart it with an empty "
+                  "directory while most nodes run", Values).

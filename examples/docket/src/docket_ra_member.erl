@@ -295,4 +295,7 @@ settled() ->
 
 %% @doc Formats the reason why the member did not start.
 -spec format_error(error()) -> unicode:chardata().
-format_error({ra, Reason}) -> io_lib:format("Ra cannot start: ~0tP", [Reason, 12]).
+format_error({ra, Reason}) ->
+    io_lib:format("Ra cannot start with its files in ~ts (~0tP): make room there, check that this "
+                  "user may write them, or start with an empty directory while most nodes run",
+                  [docket_config:get(dir), Reason, 12]).

@@ -67,7 +67,7 @@ find(Program) ->
 
 %% Checks the output file before the command runs, because the command may take an hour.
 check(Out) ->
-    case whittle_pack:check_beside(Out, whittle_shake_evidence:start()) of
+    case whittle_pack:check_beside(Out, whittle_shake_evidence:signature()) of
         ok -> ok;
         {error, Error} -> whittle_failure:work(cannot_write(Error))
     end.
@@ -142,7 +142,7 @@ doubts(Own, Ends) ->
 write(Out, Dir, Bytes) ->
     %% Another file may have appeared there during the run.
     Written = whittle_work:steps(
-                [fun(_) -> whittle_pack:check_beside(Out, whittle_shake_evidence:start()) end,
+                [fun(_) -> whittle_pack:check_beside(Out, whittle_shake_evidence:signature()) end,
                  fun(_) -> whittle_pack:write_beside(Out, Bytes) end]),
     case Written of
         ok ->

@@ -182,11 +182,11 @@ key(_) -> error.
 
 %% The search takes minutes, so the files are checked before.
 checked(Out, Options) ->
-    Files = [{Out, whittle_tune:start()}
-             | [{whittle_tune:recording(Out), whittle_shake_evidence:start()}
+    Files = [{Out, whittle_tune:signature()}
+             | [{whittle_tune:recording(Out), whittle_shake_evidence:signature()}
                 || is_map_key(record, Options)]],
-    case whittle_work:steps([fun(_) -> whittle_pack:check_beside(File, Start) end
-                             || {File, Start} <- Files]) of
+    case whittle_work:steps([fun(_) -> whittle_pack:check_beside(File, Signature) end
+                             || {File, Signature} <- Files]) of
         {error, Error} -> whittle_failure:work(whittle_pack:format_error(Error));
         _ -> {ok, Options}
     end.

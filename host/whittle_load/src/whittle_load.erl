@@ -23,8 +23,8 @@
           trial => boolean(),                   % of check/2: runs some users; default: false
           tell => fun((event()) -> term())}.
 
-%% `needs' comes before a run, and lists the limits that it will hit. The agent is one program, and
-%% so many of it start.
+%% `needs' comes before a run, and lists the limits that it will hit. `building_agent' comes before
+%% the build of the agent, and `starting_agents' before its start, with the number of its copies.
 -type event() :: whittle_make:event() | whittle_load_run:event() | {needs, [need()]}
                | building_agent | {starting_agents, pos_integer()}
                | {writing, Directory :: file:filename()}.

@@ -22,7 +22,7 @@
 
 -type name() :: lines | xmpp | http | websocket | mqtt | own.
 
-%% The kinds of values, as the reader of steps knows them
+%% The kinds of values. whittle_load_steps reads the `word' and the `pattern' of `take' itself.
 -type kind() :: text | line | path | status | level | count | time | word | pattern.
 
 %% @doc Finds the protocol of an address by its scheme.

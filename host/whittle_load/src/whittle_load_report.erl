@@ -49,8 +49,7 @@ target(#{transport := Transport, host := Host, port := Port}) ->
 text(Chars) -> unicode:characters_to_binary(Chars).
 
 %% @doc Computes the report of a directory. If the coordinator was killed, the report has the
-%% samples up
-%% to there.
+%% samples up to there.
 -spec read(file:filename()) -> {ok, report()} | {error, error()}.
 read(Dir) ->
     case whittle_load_samples:read(Dir) of
@@ -75,7 +74,7 @@ report(#{<<"agents">> := Agents, <<"duration">> := Duration, <<"holds">> := Hold
             _ -> Ending
         end,
     #{facts => Facts, seconds => Seconds, result => Result, agents => Agents, holds => Holds,
-      %% Runs of Whittle 0.1 have no such key.
+      %% Results from before there were phases have no such key.
       phases => whittle_load_phases:rows(maps:get(<<"phases">>, Facts, []), Seconds),
       machines => case Facts of
                       #{<<"machines">> := Machines} when is_integer(Machines) -> Machines;

@@ -206,18 +206,14 @@ was_stopped(_) -> error.
 
 samples(Dir) -> filename:join(Dir, "samples.jsonl").
 
-%% A name that is no UTF-8 comes as a binary.
-shown(Name) when is_binary(Name) -> io_lib:format("~tp", [Name]);
-shown(Name) -> Name.
-
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
     [Dir, " holds the results of a run, or files with their names: name another directory with "
      "-o"];
 format_error({not_empty, {Dir, Name}}) ->
-    [Dir, " holds ", shown(Name), ", and the results of a run need a new or an empty directory: "
-     "name one with -o"];
+    [Dir, " holds ", whittle_file_name:printable(Name), ", and the results of a run need a new or "
+     "an empty directory: name one with -o"];
 format_error({no_samples, Dir}) ->
     [Dir, " holds no results of a run: name a directory that `whittle load' wrote"];
 format_error({damaged, {File, Line}}) ->

@@ -156,8 +156,8 @@ take(Node, Word, Pattern, {Before, Next, Taken}) ->
     Name = text(Word),
     case re:run(Name, "^[A-Za-z_][A-Za-z0-9_-]*$", [unicode, dollar_endonly, {capture, none}]) of
         match when Name =/= "id", Name =/= "sent" -> ok;
-        _ -> fail(Word, "a name has letters, digits, _ and -, begins with a letter, and is neither "
-                  "id nor sent")
+        _ -> fail(Word, "a name has letters, digits, _ and -, begins with a letter or _, and is "
+                  "neither id nor sent")
     end,
     Bytes = unicode:characters_to_binary(text(Pattern)),
     case re:compile(Bytes) of
@@ -173,7 +173,7 @@ take(Node, Word, Pattern, {Before, Next, Taken}) ->
             {[Take, {step, Label, {keep, Request}, Timeout} | Earlier], Next + 1, [Name | Taken]};
         [{take, _, _} | _] -> {[Take | Before], Next + 1, [Name | Taken]};
         _ -> fail(Node,
-                  "`take' stands directly behind a request, from whose answer it takes a part")
+                  "put `take' directly behind the request from whose answer it takes a part")
     end.
 
 %% A threshold must be able to name it.

@@ -4,7 +4,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([answers/1, two_answers/1, many_reads/1, closed/1, repeats/1, data_and_trace/1,
+-export([answers/1, two_answers/1, many_reads/1, taken/1, closed/1, repeats/1, data_and_trace/1,
          refuses/1, connects_again/1, resets/1, hangs_up/1, stalls/1, garbage/1, drops/1,
          logins_fail/1, killed_agent/1, slow_agent/1, stalled/1, stalled_rounds/1,
          stalled_connection/1, stopped/1,
@@ -20,7 +20,7 @@
 suite() -> [{timetrap, {minutes, 2}}].
 
 all() ->
-    [answers, two_answers, many_reads, closed, repeats, data_and_trace, refuses,
+    [answers, two_answers, many_reads, taken, closed, repeats, data_and_trace, refuses,
      connects_again, resets, hangs_up, stalls, garbage, drops, logins_fail, killed_agent,
      slow_agent, stalled, stalled_rounds, stalled_connection, stopped, not_kept, seconds,
      clock_jumps,
@@ -292,6 +292,41 @@ until_end(Port, Transport, Users, Steps) ->
         whittle_load_run:run(Scenario, #{agents => 1, commands => [command()],
                                          tell => fun(_) -> ok end}),
     Result.
+
+%% Later texts contain the parts that `take' found. A part that is missing, empty or has control
+%% characters is an error, and no text contains it.
+taken(_) ->
+    Self = self(),
+    Run = fun(Body, Takes) ->
+                  Port = server(fun(Socket) -> answer(Socket, Body, Self) end),
+                  Steps = ["{get, \"/one\"}", Takes, ", {get, \"/${a}\"}"],
+                  Result = until_end(Port, "http", 1, Steps),
+                  {whittle_load_result:errors(Result), paths()}
+          end,
+    Take = ", {take, \"a\", \"a=([^;]*)(;b)?\"}",
+    Fails = fun(Kind) -> {[{{<<"take">>, Kind}, 1}], [<<"/one">>]} end,
+    ?assertEqual({[], [<<"/one">>, <<"/1">>]}, Run(<<"a=1;">>, Take)),
+    ?assertEqual({[], [<<"/one">>, <<"/2-1">>]},
+                 Run(<<"a=1;b=2;">>, [Take, ", {take, \"b\", \"b=([0-9])\"}, {as, \"next\", {get, "
+                                      "\"/${b}-${a}\"}}, {wait, \"1 min\"}"])),
+    ?assertEqual(Fails(<<"no_a">>), Run(<<"b=1">>, Take)),
+    ?assertEqual(Fails(<<"no_a">>), Run(<<"a=;">>, Take)),
+    ?assertEqual(Fails(<<"no_a">>), Run(<<"x">>, ", {take, \"a\", \"x(y)?\"}")),
+    ?assertEqual(Fails(<<"control_in_a">>), Run(<<"a=1\r\nX: y;">>, Take)).
+
+paths() -> receive {path, Path} -> [Path | paths()] after 0 -> [] end.
+
+%% Answers each request with the same body, and tells its path.
+answer(Socket, Body, Tell) ->
+    case gen_tcp:recv(Socket, 0) of
+        {ok, Request} ->
+            [<<"GET">>, Path | _] = binary:split(Request, <<" ">>, [global]),
+            Tell ! {path, Path},
+            ok = gen_tcp:send(Socket, [<<"HTTP/1.1 200 OK\r\nContent-Length: ">>,
+                                       integer_to_binary(byte_size(Body)), <<"\r\n\r\n">>, Body]),
+            answer(Socket, Body, Tell);
+        {error, _} -> ok
+    end.
 
 %% Somebody stops the run: no more users start, and all counts arrive.
 stopped(_) ->

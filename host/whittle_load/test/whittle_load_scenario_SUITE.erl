@@ -220,14 +220,14 @@ wrong(_) ->
               "wait, stay, repeat, forever, every, choose, as, disconnect, ask, ask_binary, "
               "expect, send, send_binary"},
              {with_take("{get, \"/\"}, {wait, \"1 s\"}, {take, \"a\", \"(.)\"}"),
-              "3:45: `take' stands directly behind a request, from whose answer it takes a part"},
+              "3:45: put `take' directly behind the request from whose answer it takes a part"},
              {with_take("{get, \"/\"}, {take, \"a\", \".\"}"),
               "3:42: put parentheses around the part to take"},
              {with_take("{get, \"/\"}, {take, \"a\", \"(\"}"),
               "3:42: this is no regular expression: missing ) at character 2"},
              {with_take("{get, \"/\"}, {take, \"id\", \"(.)\"}"),
-              "3:37: a name has letters, digits, _ and -, begins with a letter, and is neither id "
-              "nor sent"},
+              "3:37: a name has letters, digits, _ and -, begins with a letter or _, and is neither "
+              "id nor sent"},
              {with_take("{choose, [{1, [{get, \"/\"}, {take, \"a\", \"(.)\"}]}, "
                         "{1, [{get, \"/\"}, {take, \"b\", \"(.)\"}, {get, \"/${a}\"}]}]}"),
               "3:110: there is no `${a}': take ${id}, ${random:N}, ${sent} or a column of the data "

@@ -212,7 +212,7 @@ format_error(Error) when element(1, Error) =:= different_studies;
     whittle_measure_compare:format_error(Error);
 format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= no_samples;
                                    Tag =:= changed; Tag =:= of_a_load_test;
-                                   Tag =:= holds_others; Tag =:= empty ->
+                                   Tag =:= not_empty; Tag =:= empty ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;
                                       Tag =:= file ->

@@ -137,10 +137,9 @@ limits(Noisy, #{facts := #{<<"machine">> := One}}, #{facts := #{<<"machine">> :=
 
 %% The interval of a ratio has the confidence of the run with fewer values.
 few(Rows) ->
-    whittle_measure_table:of_few("an interval of ~b runs has a confidence of ~ts at least; 95 % "
-                                 "needs six runs on each side",
-                                 [N || #{ratio := #{n := N, interval := {Low, High}}} <- Rows,
-                                       Low =/= High]).
+    whittle_measure_table:too_few_runs(
+      "an interval of ~b runs has a confidence of ~ts at least; 95 % needs six runs on each side",
+      [N || #{ratio := #{n := N, interval := {Low, High}}} <- Rows, Low =/= High]).
 
 marked([], _, Row) -> Row;
 marked(_, Response, Row) ->

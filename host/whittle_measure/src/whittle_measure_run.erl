@@ -203,8 +203,7 @@ measure_build([First | _] = Cells, Made, Study, #{log := Log} = Context) ->
                                                        at => erlang:system_time(millisecond)})
     end.
 
-%% @doc Lists the runs of a study in their order, also those that warm up.
--spec planned(whittle_measure_study:study()) -> [whittle_measure_order:run()].
+%% Lists the runs of a study in their order, also those that warm up.
 planned(Study) -> whittle_measure_order:runs(Study, measured(Study)).
 
 %% @doc Counts the runs of a stored study, whose numbers somebody may have changed.

@@ -28,7 +28,7 @@
 
 -type error() :: {exists, file:filename()}
                | {of_a_load_test, file:filename()}
-               | {holds_others, {Directory :: file:filename(), First :: file:filename_all()}}
+               | {not_empty, {Directory :: file:filename(), First :: file:filename_all()}}
                | {empty, file:filename()}
                | {in_use, file:filename()}
                | {no_samples, file:filename()}
@@ -37,8 +37,8 @@
                | {damaged_study, file:filename(), unicode:chardata()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
-%% @doc Checks that a directory holds no samples, so that create/2 can begin there. It may hold what
-%% a study leaves that did not come to its first sample (claim/1). Files of others are an error.
+%% @doc Checks that a study can begin in a directory: it does not exist, is empty, or has the mark
+%% of claim/1 and no sample. Any other file is an error.
 -spec unused(file:filename()) -> ok | {error, error()}.
 unused(Dir) ->
     IsLoad = filelib:is_file(filename:join(Dir, "run.json")),
@@ -52,7 +52,7 @@ unused(Dir) ->
         false ->
             case [Name || {ok, Names} <- [file:list_dir_all(Dir)], Name <- lists:sort(Names)] of
                 [] -> ok;
-                [First | _] -> {error, {holds_others, {Dir, First}}}
+                [First | _] -> {error, {not_empty, {Dir, First}}}
             end
     end.
 
@@ -266,10 +266,6 @@ facts(Dir) -> filename:join(Dir, "study.json").
 
 samples(Dir) -> filename:join(Dir, "samples.jsonl").
 
-%% A name that is no UTF-8 comes as a binary.
-shown(Name) when is_binary(Name) -> io_lib:format("~tp", [Name]);
-shown(Name) -> Name.
-
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
 format_error({exists, Dir}) ->
@@ -277,9 +273,9 @@ format_error({exists, Dir}) ->
      "-o"];
 format_error({of_a_load_test, Dir}) ->
     [Dir, " holds results of `whittle load': name another directory with -o"];
-format_error({holds_others, {Dir, Name}}) ->
-    [Dir, " holds ", shown(Name), ", and a study needs a new or an empty directory: name one with "
-     "-o"];
+format_error({not_empty, {Dir, Name}}) ->
+    [Dir, " holds ", whittle_file_name:printable(Name), ", and a study needs a new or an empty "
+     "directory: name one with -o"];
 format_error({empty, Dir}) ->
     [samples(Dir), " has no samples: continue the study with --resume, or start it again"];
 format_error({in_use, Dir}) ->

@@ -3,7 +3,7 @@
 -module(whittle_measure_table).
 
 -export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2]).
--export([confidence/1, of_few/2, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
+-export([confidence/1, too_few_runs/2, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.
@@ -69,14 +69,14 @@ notes(Result, All) ->
 few(#{response := Response} = Result) ->
     case whittle_measure_response:is_exact(Response) of
         true -> [];
-        false -> of_few("the interval of ~b runs is their range, with a confidence of ~ts; 95 % "
-                        "needs six runs", counts(Result))
+        false -> too_few_runs("the interval of ~b runs is their range, with a confidence of ~ts; "
+                              "95 % needs six runs", counts(Result))
     end.
 
 %% @doc Writes a note for each number of runs that is too small for intervals of 95 %. The format
 %% takes the number and the confidence. One run has no interval.
--spec of_few(io:format(), [non_neg_integer()]) -> [unicode:chardata()].
-of_few(Format, Counts) ->
+-spec too_few_runs(io:format(), [non_neg_integer()]) -> [unicode:chardata()].
+too_few_runs(Format, Counts) ->
     [io_lib:format(Format, [Count, confidence(Count)])
      || Count <- lists:usort(Counts), Count > 1, Count < 6].
 

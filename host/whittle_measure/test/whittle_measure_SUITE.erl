@@ -197,8 +197,8 @@ exists(Config) ->
     ok = filelib:ensure_path(Other),
     ?assertEqual(ok, New()),
     ok = file:write_file(File("study.json"), "mine"),
-    ?assertEqual({error, {holds_others, {Other, "study.json"}}}, New()),
-    ?assertEqual({error, {holds_others, {Other, "study.json"}}},
+    ?assertEqual({error, {not_empty, {Other, "study.json"}}}, New()),
+    ?assertEqual({error, {not_empty, {Other, "study.json"}}},
                  whittle_measure:run(study(#{}, Config), #{dir => Other})),
     ?assertEqual({ok, ["study.json"]}, file:list_dir(Other)),
     ok = whittle_measure_samples:claim(Other),
@@ -379,7 +379,7 @@ recording_whole(Config) ->
     ok = whittle_measure_record:written(File, <<"one">>),
     ?assertEqual({ok, ["p.trace"]}, file:list_dir(filename:dirname(File))),
     ok = file:delete(File),
-    ok = file:make_symlink("/dev/full", File ++ ".part"),
+    ok = file:make_symlink("/dev/full", lists:concat([File, ".", os:getpid(), ".part"])),
     ?assertEqual({error, {file, File, enospc}}, whittle_measure_record:written(File, <<"two">>)),
     ?assertEqual({ok, []}, file:list_dir(filename:dirname(File))).
 
@@ -683,8 +683,8 @@ full_disk(_) ->
 every_error_is_one_line(_) ->
     Errors = [{no_study, "x", ["start"]}, {unreadable, "f", enoent}, {unreadable, "f", "line 1"},
               {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
-              {exists, "d"}, {of_a_load_test, "d"}, {holds_others, {"d", "f"}},
-              {holds_others, {"d", <<255>>}}, {empty, "d"}, {in_use, "d"}, {no_samples, "d"},
+              {exists, "d"}, {of_a_load_test, "d"}, {not_empty, {"d", "f"}},
+              {not_empty, {"d", <<255>>}}, {empty, "d"}, {in_use, "d"}, {no_samples, "d"},
               {changed, [<<"the study">>]},
               {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},

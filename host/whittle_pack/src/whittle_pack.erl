@@ -115,11 +115,11 @@ write(System, #{executable := File} = Runtime, Out, Options) ->
 check_beside(File) ->
     whittle_pack_file:check(File).
 
-%% @doc Checks the same, and that a file of some kind may replace the file at the path. An existing
-%% file must begin with the bytes of that kind, or be empty.
--spec check_beside(file:filename_all(), Start :: binary()) -> ok | {error, error()}.
-check_beside(File, Start) ->
-    whittle_pack_file:check_kind(File, Start).
+%% @doc Checks, as {@link check_beside/1} does, that {@link write_beside/2} can write to a path. An
+%% existing file must begin with the given bytes, or be empty.
+-spec check_beside(file:filename_all(), Signature :: binary()) -> ok | {error, error()}.
+check_beside(File, Signature) ->
+    whittle_pack_file:check_kind(File, Signature).
 
 %% @doc Writes a file that belongs to an output. The file is complete or does not exist.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.

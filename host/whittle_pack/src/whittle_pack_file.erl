@@ -41,14 +41,14 @@ check(Out) ->
     end.
 
 %% @doc Checks that an output of some kind may replace the file at a path. An existing file must
-%% begin with the bytes of that kind or be empty, so that no command replaces a document of the
+%% begin with the signature of that kind or be empty, so that no command replaces a document of the
 %% user. If the file cannot be read, its permissions decide at the write.
--spec check_kind(file:filename_all(), Start :: binary()) -> ok | {error, error()}.
-check_kind(Out, Start) ->
+-spec check_kind(file:filename_all(), Signature :: binary()) -> ok | {error, error()}.
+check_kind(Out, Signature) ->
     steps([fun(_) -> check(Out) end,
            fun(_) ->
-                   case whittle_file:first(Out, byte_size(Start)) of
-                       {ok, Other} when Other =/= Start, Other =/= <<>> ->
+                   case whittle_file:first(Out, byte_size(Signature)) of
+                       {ok, Other} when Other =/= Signature, Other =/= <<>> ->
                            {error, {not_ours, Out}};
                        _ -> ok
                    end

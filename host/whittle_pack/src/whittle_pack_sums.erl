@@ -14,8 +14,8 @@
 %% A path below the directory
 -type edit() :: {new | changed, binary()}.
 
-%% No output has a larger file.
--define(MOST, 16#1_2000_0000).
+%% The longest list in bytes. A line has 66 bytes and a path.
+-define(MOST, 256 * 1024 * 1024).
 
 %% @doc Writes the list.
 -spec text([{Path :: binary(), iodata()}]) -> binary().

@@ -11,7 +11,7 @@
 -module(whittle_shake_evidence).
 
 -export([packets/1, merge/1, join/1, calls/1, modules/1, size/1]).
--export([start/0, to_binary/1, from_binary/1]).
+-export([signature/0, to_binary/1, from_binary/1]).
 -export([of_system/2, other_program/3]).
 -export([format_error/1]).
 
@@ -44,6 +44,7 @@
 
 %% The largest reading of a VM, in bytes. The names of all functions of the largest systems take a
 %% few megabytes.
+-define(SIGNATURE, "whittle evidence ").
 -define(MAX_PACKET, 64 * 1024 * 1024).
 
 %% The most modules of another program that an error names.
@@ -115,8 +116,8 @@ listed(All) -> [{M, Md5, Functions} || {{M, Md5}, Functions} <- lists:sort(maps:
 
 %% @doc Returns the first bytes of each recording, also of one that another version of Whittle
 %% wrote.
--spec start() -> binary().
-start() -> <<"whittle evidence ">>.
+-spec signature() -> binary().
+signature() -> <<?SIGNATURE>>.
 
 %% @doc Writes the bytes of the file.
 -spec to_binary(evidence()) -> binary().
@@ -125,12 +126,12 @@ to_binary(Evidence) ->
               [io_lib:format("~0tp.~n", [{Count, [{M, binary:encode_hex(Md5), Called}
                                                   || {M, Md5, Called} <- listed(Functions)]}])
                || {_, {Count, Functions}} <- lists:sort(maps:to_list(Evidence))]),
-    iolist_to_binary(["whittle evidence 2\n", sum(Terms), $\n, Terms]).
+    iolist_to_binary([?SIGNATURE "2\n", sum(Terms), $\n, Terms]).
 
 %% @doc Reads the bytes of a file. Errors: `no_evidence' (another kind of file), `version',
 %% `damaged'.
 -spec from_binary(binary()) -> {ok, evidence()} | {error, error()}.
-from_binary(<<"whittle evidence 2\n", Sum:64/binary, $\n, Terms/binary>>) ->
+from_binary(<<?SIGNATURE "2\n", Sum:64/binary, $\n, Terms/binary>>) ->
     case sum(Terms) of
         Sum ->
             case whittle_term:parse(Terms) of
@@ -139,7 +140,7 @@ from_binary(<<"whittle evidence 2\n", Sum:64/binary, $\n, Terms/binary>>) ->
             end;
         _ -> {error, damaged}
     end;
-from_binary(<<"whittle evidence ", Rest/binary>>) ->
+from_binary(<<?SIGNATURE, Rest/binary>>) ->
     case binary:split(Rest, <<"\n">>) of
         [<<"2">>, _] -> {error, damaged};
         [Version, _] -> {error, {version, Version}};

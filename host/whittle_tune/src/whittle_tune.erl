@@ -6,7 +6,7 @@
 
 -export([explain/2, explain_node/1, explain_serial/2]).
 -export([rows/1, tops/1, changes/1, json/1, unexplained/1]).
--export([tune/2, start/0, recording/1, tables/1, found_json/1]).
+-export([tune/2, signature/0, recording/1, tables/1, found_json/1]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([account/0, options/0, search/0, event/0, tuned/0, reason/0]).
@@ -110,9 +110,9 @@ tune(Path, #{out := Out} = Options) ->
                            Search = search(Dir, Options),
                            whittle_work:steps(
                              [fun(_) -> recording(Subject, Search, Options) end,
-                              fun(Recording) -> written(Recording, Out) end,
-                              fun(File) ->
-                                      named(File, whittle_tune_search:run(Path, Subject, Search))
+                              fun(Recording) ->
+                                      with(Recording, Out,
+                                           whittle_tune_search:run(Path, Subject, Search))
                               end])
                    end))
        end,
@@ -127,8 +127,8 @@ tune(Path, #{out := Out} = Options) ->
        end]).
 
 %% @doc Returns the first bytes of each file of settings.
--spec start() -> binary().
-start() -> whittle_tune_report:start().
+-spec signature() -> binary().
+signature() -> whittle_tune_report:signature().
 
 %% @doc Returns the path of the recording that a search writes with the option `record'.
 -spec recording(file:filename()) -> file:filename().
@@ -138,39 +138,15 @@ recording(Out) -> Out ++ ".trace".
 recording(Subject, #{run := Run}, #{record := true}) -> whittle_tune_program:record(Subject, Run);
 recording(_, _, _) -> {ok, none}.
 
-%% The recording lies beside the file of settings, which names it for the build. It is written
-%% before the search, which takes minutes. An older recording comes back if the search fails.
-written(none, _) -> {ok, none};
-written(Bytes, Out) ->
+%% The recording lies beside the file of settings, which names it for the build.
+with(_, _, {error, _} = Error) -> Error;
+with(none, _, Result) -> Result;
+with(Bytes, Out, {ok, Found}) ->
     File = recording(Out),
-    ok = whittle_unfinished:begun(older(File), fun() -> put_back(File) end),
-    _ = file:rename(File, older(File)),
-    case whittle_file:write(File, Bytes) of
-        ok -> {ok, File};
-        {error, Reason} ->
-            ok = put_back(File),
-            ok = whittle_unfinished:done(older(File)),
-            {error, {file, File, Reason}}
+    case whittle_file:replace(File, Bytes) of
+        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
+        {error, Reason} -> {error, {file, File, Reason}}
     end.
-
-older(File) -> File ++ ".older".
-
-put_back(File) ->
-    _ = case file:rename(older(File), File) of
-            ok -> ok;
-            {error, _} -> file:delete(File)
-        end,
-    ok.
-
-named(none, Result) -> Result;
-named(File, {ok, Found}) ->
-    _ = file:delete(older(File)),
-    ok = whittle_unfinished:done(older(File)),
-    {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
-named(File, {error, _} = Error) ->
-    ok = put_back(File),
-    ok = whittle_unfinished:done(older(File)),
-    Error.
 
 unused(Dir) ->
     case filelib:is_file(Dir) of

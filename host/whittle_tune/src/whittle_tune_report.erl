@@ -2,10 +2,10 @@
 %% @hidden
 -module(whittle_tune_report).
 
--export([tables/1, page/2, start/0, write/3, text/2, json/1]).
+-export([tables/1, page/2, signature/0, write/3, text/2, json/1]).
 
 -define(MEGABYTE, 1.0e6).
--define(START, "%% Settings that `whittle tune' found for ").
+-define(SIGNATURE, "%% Settings that `whittle tune' found for ").
 
 %% @doc Returns the tables of a search: the validation, the front of the search, and the recommended
 %% settings. The first row of each is its head.
@@ -88,14 +88,14 @@ front(#{results := Results, validation := Validation, candidates := Candidates, 
       chart => whittle_measure_chart:points(Points)}.
 
 %% @doc Returns the first bytes of each file of settings.
--spec start() -> binary().
-start() -> <<?START>>.
+-spec signature() -> binary().
+signature() -> <<?SIGNATURE>>.
 
 %% @doc Writes the file of settings, for `whittle build --settings'.
 -spec write(file:filename(), file:filename(), whittle_tune_search:found()) ->
           ok | {error, {file, file:filename(), file:posix() | badarg | terminated}}.
 write(File, Path, Found) ->
-    case whittle_file:write(File, text(Path, Found)) of
+    case whittle_file:replace(File, text(Path, Found)) of
         ok -> ok;
         {error, Reason} -> {error, {file, File, Reason}}
     end.
@@ -105,7 +105,7 @@ write(File, Path, Found) ->
 text(Path, #{best := Best, settings := Settings} = Found) ->
     Values = values(Best, Found),
     {Flags, Variables} = whittle_tune_settings:command(Values, Settings),
-    binary([?START, filename:basename(Path), ".\n"
+    binary([?SIGNATURE, filename:basename(Path), ".\n"
             "%% To use them: whittle build --settings FILE, or write the flags into vm.args.\n",
             io_lib:format("~tp.~n", [(maps:with([build], Found))
                                      #{flags => Flags, environment => Variables,

@@ -135,10 +135,15 @@ fails_without(Config) ->
                  tune(program("echo ready; echo broken; exit 5\n", Config), #{}, Config)).
 
 %% The file of settings does not fit on the disk; the samples do.
-full_disk(_) ->
-    ?assertEqual({error, {file, "/dev/full", enospc}},
-                 whittle_tune_report:write("/dev/full", "program",
-                                           #{best => own, candidates => [], settings => []})).
+%% An older file of settings stays.
+full_disk(Config) ->
+    File = in("settings", Config),
+    ok = file:write_file(File, "older"),
+    ok = file:make_symlink("/dev/full", lists:concat([File, ".", os:getpid(), ".part"])),
+    ?assertEqual({error, {file, File, enospc}},
+                 whittle_tune_report:write(File, "program",
+                                           #{best => own, candidates => [], settings => []})),
+    ?assertEqual({ok, <<"older">>}, file:read_file(File)).
 
 %% An interval needs two runs.
 one_run(_) ->

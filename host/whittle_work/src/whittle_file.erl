@@ -90,10 +90,11 @@ write(File, Bytes) ->
     end.
 
 %% @doc Writes a file, whole or not at all. An older file of this name stays until the new one is
-%% complete, also if the disk is full or a signal stops the command.
+%% complete, also if the disk is full or a signal stops the command. Until then the bytes are in
+%% `FILE.PID.part', PID being the process number of the VM.
 -spec replace(file:filename(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
 replace(File, Bytes) ->
-    Part = File ++ ".part",
+    Part = lists:concat([File, ".", os:getpid(), ".part"]),
     ok = whittle_unfinished:begun(Part, fun() -> file:delete(Part) end),
     Done = whittle_work:steps([fun(_) -> file:write_file(Part, Bytes) end,
                                fun(_) -> file:rename(Part, File) end]),

@@ -35,7 +35,7 @@ replaced(Config) ->
          ?assertEqual(ok, whittle_file:replace(File, [Bytes])),
          ?assertEqual({ok, Bytes}, file:read_file(File))
      end || Bytes <- [<<"one">>, <<"two">>]],
-    ok = file:make_symlink("/dev/full", File ++ ".part"),
+    ok = file:make_symlink("/dev/full", lists:concat([File, ".", os:getpid(), ".part"])),
     ?assertEqual({error, enospc}, whittle_file:replace(File, <<"three">>)),
     ?assertEqual({ok, <<"two">>}, file:read_file(File)),
     ?assertEqual(["new"], Names() -- Before).

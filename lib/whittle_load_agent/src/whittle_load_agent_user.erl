@@ -139,10 +139,9 @@ carry_out({take, Name, Pattern}, #user{answer = Answer, taken = Taken} = User) -
                 %% A server must not write other lines of a request.
                 match -> failed(<<"take">>, <<"control_in_", Name/binary>>, User)
             end;
-        %% The group is empty, or no part of what the pattern found.
-        {match, _} -> failed(<<"take">>, <<"no_", Name/binary>>, User);
-        nomatch -> failed(<<"take">>, <<"no_", Name/binary>>, User);
-        {error, Kind} -> failed(<<"take">>, Kind, User)
+        {error, Kind} -> failed(<<"take">>, Kind, User);
+        %% The pattern found nothing, or its group is empty or no part of what it found.
+        _ -> failed(<<"take">>, <<"no_", Name/binary>>, User)
     end;
 carry_out({wait, Time}, #user{random = Random} = User) ->
     {Wait, Next} = whittle_load_agent_random:time(Time, Random),

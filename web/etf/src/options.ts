@@ -33,9 +33,9 @@ export function checkOrder(fields: object): void {
         throw new TypeError("a record's fields cannot have numbers for names");
 }
 
-/** Refuses what is no object. */
+/** Refuses a value that is not an object. */
 export function checkFields(fields: object): void {
-    if (Object(fields) !== fields) throw new TypeError("an object of fields is missing here");
+    if (Object(fields) !== fields) throw new TypeError("pass an object of fields here");
 }
 
 /** Refuses names outside this list. */
