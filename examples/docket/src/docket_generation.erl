@@ -7,9 +7,9 @@
 %%
 %% Members that are down leave, and nodes that have loaded the tables join: a node offers the next
 %% generation to its members, one after the other in the order of the list. A node takes an offer
-%% only if the offer follows the generation that it has, and if it sees all the members run. So of
-%% two offers that follow the same generation at most one is complete, and an offer that is not
-%% complete loses no change: each of its members had all changes before it.
+%% only if the offer follows the generation that it has, and if it sees all the members run and
+%% sends them its changes. So of two offers that follow the same generation at most one is complete,
+%% and an offer that is not complete loses no change: each of its members had all changes before it.
 %%
 %% The members are a majority. So any majority of the nodes knows the latest generation, and a
 %% start after a crash of all nodes needs no more than a majority (latest/1).
@@ -205,7 +205,7 @@ latest(Known) ->
 -spec accept(stored()) ->
           ok | {error, other_generation | apart | file:posix() | badarg | terminated}.
 accept({{_, Members}, _} = Offer) ->
-    case Members -- running() of
+    case (Members -- running()) ++ (Members -- docket_mnesia_replica:receivers()) of
         [] -> gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS);
         _ -> {error, apart}
     end.

@@ -12,11 +12,14 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(CALL_MS, 5000).
+%% A node that loads its tables is in the lists of the others a moment later.
+-define(LEFT_OUT_MS, 2000).
 
 %% `waits' is the last line about what this node waits for, `loaded' with the tables, and `ready' in
 %% the generation too.
 -record(state, {waits = none :: none | loaded | ready | binary(),
-                check = none :: none | reference()}).     % the timer of the next check
+                check = none :: none | reference(),       % the timer of the next check
+                left_out = none :: none | integer()}).    % since when other nodes send no changes
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -128,12 +131,30 @@ compared(Relations, Apart, State) ->
     IsReady = State#state.waits =:= ready,
     case [Members || {_, {excluded, Members}} <- Relations,
                      IsReady orelse Members -- Apart =/= Members] of
-        [Members | _] -> restarted(Members, State);
+        [Members | _] -> restarted("was cut off", Members, State);
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
-                [Node | _] -> restarted([Node], State);
-                [] -> joined(State)
+                [Node | _] -> restarted("was cut off", [Node], State);
+                [] -> received([Node || {Node, _} <- Relations] -- Apart, State)
             end
+    end.
+
+%% A member that does not send its changes here has more cases than this node.
+received(Nodes, #state{left_out = Since} = State) ->
+    Now = erlang:monotonic_time(millisecond),
+    case [Node || Node <- Nodes, leaves_out(Node)] of
+        [] -> joined(State#state{left_out = none});
+        _ when Since =:= none -> State#state{left_out = Now};
+        _ when Now - Since < ?LEFT_OUT_MS -> State;
+        Senders ->
+            restarted("gets no changes", Senders, State#state{left_out = none})
+    end.
+
+leaves_out(Node) ->
+    try erpc:call(Node, docket_generation, may_change, [], ?CALL_MS)
+            andalso not lists:member(node(), erpc:call(Node, docket_mnesia_replica, receivers, [],
+                                                       ?CALL_MS))
+    catch _:_ -> false
     end.
 
 joined(#state{waits = ready} = State) -> State;
@@ -158,9 +179,8 @@ loses(Node) ->
     catch _:_ -> false
     end.
 
-restarted(Theirs, State) ->
-    docket:say(["this node was cut off, and takes the cases of ",
-                docket_config:names(Theirs)]),
+restarted(Why, Theirs, State) ->
+    docket:say(["this node ", Why, ", and takes the cases of ", docket_config:names(Theirs)]),
     ok = stop(),
     self() ! attempt,
     State#state{waits = none}.

@@ -4,8 +4,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
-         empty_log/1, replaced/1, forced/1, replaced_of_two/1, in_memory/1, waits_for_others/1,
-         alone_of_three/1, halves/1, future/1]).
+         empty_log/1, replaced/1, forgotten_copy/1, forced/1, replaced_of_two/1, in_memory/1,
+         waits_for_others/1, alone_of_three/1, halves/1, future/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -14,8 +14,8 @@
 
 all() ->
     [stays, latest, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
-     replaced,
-     forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves, future].
+     replaced, forgotten_copy, forced, replaced_of_two, in_memory, waits_for_others,
+     alone_of_three, halves, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -146,6 +146,18 @@ replaced(Config) ->
     ok = until(A1, ready, true),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
+
+%% Mnesia on the first node has forgotten the copies of the second one, as it may when nodes end and
+%% come back at once. The first node acknowledges nothing that the second one does not get.
+forgotten_copy(Config) ->
+    [A, B, C] = started(names(3), Config),
+    [_, Second, _] = names(3),
+    [_ = on(A, mnesia_controller, del_active_replica, [Table, Second])
+     || Table <- [docket_case, docket_event, docket_file]],
+    Id = new_case_again(A),
+    ok = until(B, ready, true),
+    [{ok, _} = show(Id, Peer) || Peer <- [A, B, C]],
+    stopped([A, B, C]).
 
 %% The first node was down while the others went on, and all nodes were killed then. The first one
 %% must not load its old rows, also when it meets only one of the others.

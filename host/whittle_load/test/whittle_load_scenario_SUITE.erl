@@ -226,8 +226,8 @@ wrong(_) ->
              {with_take("{get, \"/\"}, {take, \"a\", \"(\"}"),
               "3:42: this is no regular expression: missing ) at character 2"},
              {with_take("{get, \"/\"}, {take, \"id\", \"(.)\"}"),
-              "3:37: a name has letters, digits, _ and -, begins with a letter or _, and is neither "
-              "id nor sent"},
+              "3:37: a name has letters, digits, _ and -, begins with a letter or _, and is "
+              "neither id nor sent"},
              {with_take("{choose, [{1, [{get, \"/\"}, {take, \"a\", \"(.)\"}]}, "
                         "{1, [{get, \"/\"}, {take, \"b\", \"(.)\"}, {get, \"/${a}\"}]}]}"),
               "3:110: there is no `${a}': take ${id}, ${random:N}, ${sent} or a column of the data "
