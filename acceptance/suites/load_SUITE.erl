@@ -211,7 +211,7 @@ signals(Config) ->
          ?assertMatch(#{<<"stopped">> := #{<<"reason">> := <<"asked">>}},
                       jiffy:decode(Json, [return_maps])),
          ?assertEqual("", agents(Config))
-     end || {Signal, Code} <- [{"INT", 130}, {"TERM", 143}, {"HUP", 129}]].
+     end || {Signal, Code} <- [{"INT", 130}, {"QUIT", 131}, {"TERM", 143}, {"HUP", 129}]].
 
 %% The agent does not answer, so the run waits for it. The second signal ends the run at once.
 second_signal(Config) ->

@@ -88,6 +88,13 @@ command(File, Values) ->
 options(File, Values) ->
     whittle_work:steps(
       [fun(_) ->
+               case Values of
+                   #{hosts := []} ->
+                       whittle_failure:usage("--hosts names no host; give USER@HOST,...");
+                   _ -> ok
+               end
+       end,
+       fun(_) ->
                number(agents, {1, 1000}, Values, maps:with([allow_remote, hosts, trial], Values))
        end,
        fun(Options) -> number(seed, {-(1 bsl 62), 1 bsl 62}, Values, Options) end,

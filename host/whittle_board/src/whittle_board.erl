@@ -5,6 +5,8 @@
 %% boards and images.
 -module(whittle_board).
 
+-include_lib("kernel/include/file.hrl").
+
 -import(whittle_work, [steps/1]).
 
 -export([boards/0, board/1, check/2, check_output/1, image/1]).
@@ -39,6 +41,7 @@
       | {cut_image, file:filename()}
       | {damaged_image, file:filename()}
       | {not_ours, file:filename()}
+      | {no_socket, file:filename()}
       | {no_network, file:filename()}
       | {no_emulator, #{board := string(), program := string()}}.
 
@@ -157,6 +160,13 @@ label(File) ->
           {ok, {[string()], whittle_board_data:board()}} | {error, error()}.
 emulator(File, Options) ->
     steps([fun(_) -> label(File) end,
+           fun(Label) ->
+                   case [Path || Path <- whittle_board_emulator:sockets(Options),
+                                 not is_free(Path)] of
+                       [] -> {ok, Label};
+                       [Path | _] -> {error, {no_socket, Path}}
+                   end
+           end,
            %% A path in the label would choose a program of this machine: the emulator.
            fun(#{board := Name} = Label) ->
                    case maps:get(forward, Options, []) =:= [] orelse is_map_key(network, Label) of
@@ -170,6 +180,14 @@ emulator(File, Options) ->
                        _ -> {ok, {whittle_board_emulator:command(Board, File, Options), Board}}
                    end
            end]).
+
+%% qemu removes whatever is at the path of a socket.
+is_free(Path) ->
+    case file:read_link_info(Path) of
+        {error, enoent} -> true;
+        {ok, #file_info{type = other, mode = Mode}} -> Mode band 8#170000 =:= 8#140000;   % a socket
+        _ -> false
+    end.
 
 %% @doc Reads a size of memory in megabytes: `24M' or `1G'.
 -spec memory(string()) -> {ok, pos_integer()} | error.
@@ -213,6 +231,8 @@ format_error({damaged_image, File}) ->
     [File, " is damaged: copy it again, or build it again"];
 format_error({not_ours, File}) ->
     [File, " exists and is no image of a board: name another file with -o"];
+format_error({no_socket, Path}) ->
+    [Path, " exists and is no socket, and the emulator would remove it: name another path"];
 format_error({no_network, File}) ->
     [File, " has no network, which --forward needs: build it with --env WHITTLE_NETWORK=dhcp"];
 format_error({no_emulator, #{board := Name, program := Program}}) ->

@@ -1,7 +1,7 @@
 %% @hidden Writes the command that boots an image in its board's emulator. This module is pure.
 -module(whittle_board_emulator).
 
--export([command/3, memory/1, serial/1, forward/1]).
+-export([command/3, sockets/1, memory/1, serial/1, forward/1]).
 
 -export_type([options/0, serial/0, forward/0]).
 
@@ -30,6 +30,11 @@ command(#{emulator := Words, memory := Megabytes}, Image, Options) ->
         ++ lists:append([["-monitor", "unix:" ++ escaped(Path) ++ ",server=on,wait=off"]
                          || #{monitor := Path} <- [Options]])
         ++ ["-no-reboot" || not maps:get(reboot, Options, true)].
+
+%% @doc Lists the paths of the sockets that the emulator makes.
+-spec sockets(options()) -> [file:filename()].
+sockets(Options) ->
+    [Path || #{monitor := Path} <- [Options]] ++ [Path || #{serial := {unix, Path}} <- [Options]].
 
 %% A board without a card has no end for it.
 has_network(Word) -> string:find(Word, "netdev=network") =/= nomatch.

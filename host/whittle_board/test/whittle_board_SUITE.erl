@@ -204,6 +204,18 @@ files(Config) ->
     ?assertEqual(image, whittle_board:kind(Image)),
     ?assertEqual(ok, whittle_board:check_output(Image)),
     ?assertMatch({ok, #{name := <<"n">>}}, whittle_board:label(Image)),
+    %% The emulator makes a socket in the place of another file.
+    Letter = filename:join(Dir, "letter"),
+    ok = file:write_file(Letter, "mine"),
+    [?assertEqual({error, {no_socket, Letter}}, whittle_board:emulator(Image, Option))
+     || Option <- [#{monitor => Letter}, #{serial => {unix, Letter}}]],
+    %% The path of a socket has at most 107 bytes.
+    Socket = "/tmp/whittle-board-" ++ os:getpid(),
+    {ok, Listen} = gen_tcp:listen(0, [{ifaddr, {local, Socket}}]),
+    [?assertNotMatch({error, {no_socket, _}}, whittle_board:emulator(Image, #{monitor => Path}))
+     || Path <- [Socket, filename:join(Dir, "new")]],
+    ok = gen_tcp:close(Listen),
+    ok = file:delete(Socket),
     %% A path in the label chooses no emulator.
     {ok, Own} = file:read_file(filename:join([code:priv_dir(whittle_board), "boards",
                                               "qemu-arm.config"])),
@@ -303,7 +315,7 @@ errors(_) ->
          ?assertNot(lists:member($\n, Text)),
          ?assertNotEqual($., lists:last(Text))
      end || Error <- [Link, {no_place, {"/tmp", enospc}}, {unreadable, {"a", enoent}},
-                      {damaged_image, "a"}, {cut_image, "a"}, {no_network, "a"},
+                      {damaged_image, "a"}, {cut_image, "a"}, {no_network, "a"}, {no_socket, "a"},
                       {no_emulator, #{board => "b", program => "qemu-system-arm"}}]].
 
 said(Reason, Part) ->

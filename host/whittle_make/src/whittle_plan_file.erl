@@ -47,16 +47,17 @@ check(Out) ->
 %% It writes the plan, or removes the plan of an earlier build, which would describe another
 %% output. It does not remove a file of another kind.
 -spec beside(file:filename(), whittle_shake_saved:saved() | none) ->
-          #{beside => {file:filename(), whittle_pack:beside()}}.
+          #{beside => {file:filename(), whittle_pack:is_older(), whittle_pack:beside()}}.
 beside(Out, none) ->
     IsPlan = case plan(Out) of
                  {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
                  {error, enoent} -> true;       % another build may write one now
                  {error, _} -> false
              end,
-    maps:from_list([{beside, {path(Out), fun(_) -> none end}} || IsPlan]);
+    maps:from_list([{beside, {path(Out), fun(_) -> true end, fun(_) -> none end}} || IsPlan]);
 beside(Out, Saved) ->
-    #{beside => {path(Out), fun(Bytes) -> {ok, whittle_shake_saved:to_binary(Bytes, Saved)} end}}.
+    #{beside => {path(Out), fun(_) -> check(Out) =:= ok end,
+                 fun(Bytes) -> {ok, whittle_shake_saved:to_binary(Bytes, Saved)} end}}.
 
 %% @doc Reads the plan of an output, and checks that it belongs to this output.
 -spec read(file:filename()) -> {ok, whittle_shake_saved:saved()} | {error, error()}.

@@ -253,7 +253,7 @@ plan_files(Config) ->
                  {whittle_plan_file:path("."), whittle_plan_file:path("./a/.")}),
     ?assertEqual(ok, whittle_plan_file:check(Out)),
     {_, {ok, #{plan := Plan}}} = made(#{shake => #{unit => modules}}, Config),
-    #{beside := {Path, Make}} = whittle_plan_file:beside(Out, Plan),
+    #{beside := {Path, _, Make}} = whittle_plan_file:beside(Out, Plan),
     {ok, Text} = Make(<<"bytes">>),
     made:file(Path, iolist_to_binary(Text)),
     ?assertEqual({ok, Plan}, whittle_plan_file:read(Out)),

@@ -228,10 +228,16 @@ form(Map, Where) ->
 
 environment(List, Where) when is_list(List) ->
     [case Pair of
-         {Name, Value} -> {text(Name, Where), text(Value, Where)};
+         {Name, Value} -> {variable(text(Name, Where), Where), text(Value, Where)};
          _ -> wrong("~ts: ~tP is not {Name, Value}", [Where, Pair, 8])
      end || Pair <- List];
 environment(Other, Where) -> wrong("~ts: ~tP is not a list", [Where, Other, 8]).
+
+variable(Name, Where) ->
+    case Name =:= "" orelse lists:member($=, Name) of
+        true -> wrong("~ts: `~ts' is not the name of a variable", [Where, Name]);
+        false -> Name
+    end.
 
 responses(Responses, _) ->
     several(Responses, "responses",

@@ -11,17 +11,20 @@
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
 
--export_type([options/0, beside/0, contents/0, error/0]).
+-export_type([options/0, is_older/0, beside/0, contents/0, error/0]).
 
 -type options() ::
         #{format => exe | dir,             % default: exe
           ca_certs => file:filename_all(), % PEM, for machines without certificates in
                                            % /etc/ssl; default: none
-          beside => {file:filename_all(), beside()}, % a file that belongs to the
-                                           % output; default: none
+          beside => {file:filename_all(), is_older(), beside()}, % a file that belongs to the
+                                           % output, which replaces only an older one; default:
+                                           % none
           block_size => pos_integer(),     % bytes; default: 256 KB
           files => #{binary() => whittle_system:file()}}. % further files, by
                                            % virtual path
+
+-type is_older() :: whittle_pack_file:is_older().
 
 %% Makes the contents of the file beside the output. Its argument is the bytes that identify the
 %% output: the whole executable, or the bill of materials of a directory. The result `none'
@@ -70,7 +73,7 @@
 -spec check_output(file:filename_all(), options()) -> ok | {error, error()}.
 check_output(Out, Options) ->
     Place = case maps:get(format, Options, exe) of
-                exe -> whittle_pack_file:check_kind(Out, <<127, "ELF">>);
+                exe -> whittle_pack_file:check(Out, fun is_output/1);
                 dir -> whittle_pack_file:check_dir(Out, older())
             end,
     Checks = steps([fun(_) -> Place end,
@@ -119,12 +122,14 @@ check_beside(File) ->
 %% existing file must begin with the given bytes, or be empty.
 -spec check_beside(file:filename_all(), Signature :: binary()) -> ok | {error, error()}.
 check_beside(File, Signature) ->
-    whittle_pack_file:check_kind(File, Signature).
+    whittle_pack_file:check(File, whittle_pack_file:begins(Signature)).
 
 %% @doc Writes a file that belongs to an output. The file is complete or does not exist.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
-write_beside(File, Bytes) ->
-    whittle_pack_file:write(File, Bytes, 8#644).
+write_beside(File, Bytes) -> write_beside(File, Bytes, fun(_) -> true end).
+
+write_beside(File, Bytes, IsOlder) ->
+    whittle_pack_file:write(File, Bytes, 8#644, IsOlder).
 
 %% @doc Reads the contents of an executable without inflating a block. It verifies the checksum.
 -spec read(file:filename_all()) -> {ok, contents()} | {error, error()}.
@@ -349,7 +354,8 @@ write_as(exe, _, Vm, File, Blocks, Place) ->
                           fun(Bytes) ->
                                   written(iolist_size(Bytes) - byte_size(Pack), Bytes,
                                           sha256(Bytes), with_beside(Place, Bytes, fun(Out) ->
-                                              whittle_pack_file:write(Out, Bytes, 8#755)
+                                              whittle_pack_file:write(Out, Bytes, 8#755,
+                                                                      fun is_output/1)
                                           end))
                           end])
            end]);
@@ -372,13 +378,13 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
            end]).
 
 %% Writes the output and the file beside it under one lock. Both then come from the same build.
-with_beside({Out, #{beside := {File, Make}}}, Bytes, Write) ->
+with_beside({Out, #{beside := {File, IsOlder, Make}}}, Bytes, Write) ->
     Beside = Make(iolist_to_binary(Bytes)),
     whittle_pack_file:alone(Out, ?LOCK_SECONDS, fun() ->
         steps([fun(_) -> Write(Out) end,
                fun(_) ->
                        case Beside of
-                           {ok, Made} -> write_beside(File, Made);
+                           {ok, Made} -> write_beside(File, Made, IsOlder);
                            none -> _ = file:delete(File), ok
                        end
                end])
@@ -434,6 +440,18 @@ written(_, _, _, Error) -> Error.
 sha256(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
 
 %% Internal: reading
+
+%% An executable with a pack. Something else may have put bytes behind it.
+is_output(File) ->
+    case read_bytes(File) of
+        {ok, Bytes} ->
+            case whittle_elf:pack(Bytes) of
+                {ok, _} -> true;
+                {error, {elf_damaged, appended}} -> true;
+                {error, _} -> false
+            end;
+        {error, _} -> false
+    end.
 
 contents(Bytes) ->
     steps([fun(_) -> whittle_elf:pack(Bytes) end,

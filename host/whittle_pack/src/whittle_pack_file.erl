@@ -8,10 +8,10 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, check_kind/2, write/3, check_dir/2, write_dir/3]).
+-export([check/1, check/2, begins/1, write/4, check_dir/2, write_dir/3]).
 -export([alone/3]).
 
--export_type([error/0]).
+-export_type([error/0, is_older/0]).
 
 %% The longest name in bytes that the file systems of Linux accept.
 -define(LONGEST_NAME, 255).
@@ -26,12 +26,15 @@
                | {cannot_write, {file:filename_all(), file:posix() | badarg | no_directory}}
                | {locked, file:filename_all()}.           % a directory
 
-%% How to recognize an older output: it contains the mark, and each name at its top level passes the
-%% test. The last path is that of its list of files ({@link whittle_pack_sums}).
+%% Tells whether a file is an older output of the same kind, which a new one may replace.
+-type is_older() :: fun((file:filename_all()) -> boolean()).
+
+%% How to recognize an older directory: it contains the mark, and each name at its top level passes
+%% the test. The last path is that of its list of files ({@link whittle_pack_sums}).
 -type older() :: {Mark :: binary(), IsOurs :: fun((file:filename_all()) -> boolean()),
                   Sums :: binary()}.
 
-%% @doc Checks that {@link write/3} may write to a path.
+%% @doc Checks that {@link write/4} may write to a path, whatever file is there.
 -spec check(file:filename_all()) -> ok | {error, error()}.
 check(Out) ->
     case whittle_file:check(Out) of
@@ -40,25 +43,39 @@ check(Out) ->
         _ -> check_parent(Out)
     end.
 
-%% @doc Checks that an output of some kind may replace the file at a path. An existing file must
-%% begin with the signature of that kind or be empty, so that no command replaces a document of the
-%% user. If the file cannot be read, its permissions decide at the write.
--spec check_kind(file:filename_all(), Signature :: binary()) -> ok | {error, error()}.
-check_kind(Out, Signature) ->
-    steps([fun(_) -> check(Out) end,
-           fun(_) ->
-                   case whittle_file:first(Out, byte_size(Signature)) of
-                       {ok, Other} when Other =/= Signature, Other =/= <<>> ->
-                           {error, {not_ours, Out}};
-                       _ -> ok
-                   end
-           end]).
+%% @doc Checks that an output may be written to a path. An existing file must be an older output or
+%% empty, so that no command replaces a file of the user.
+-spec check(file:filename_all(), is_older()) -> ok | {error, error()}.
+check(Out, IsOlder) ->
+    steps([fun(_) -> check(Out) end, fun(_) -> check_older(Out, IsOlder) end]).
+
+check_older(Out, IsOlder) ->
+    %% If the file cannot be read, its permissions decide at the write.
+    case whittle_file:first(Out, 1) of
+        {ok, <<_>>} ->
+            case IsOlder(Out) of
+                true -> ok;
+                false -> {error, {not_ours, Out}}
+            end;
+        _ -> ok
+    end.
+
+%% @doc Recognizes older outputs by their first bytes.
+-spec begins(binary()) -> is_older().
+begins(Signature) ->
+    fun(File) -> {ok, Signature} =:= whittle_file:first(File, byte_size(Signature)) end.
 
 %% @doc Writes a file with its mode. It replaces an existing output.
--spec write(file:filename_all(), iodata(), 0..8#777) -> ok | {error, error()}.
-write(Out, Bytes, Mode) ->
-    steps([fun(_) -> check(Out) end,
-           fun(_) -> in_place(Out, fun(Place) -> whole_file(Place, Bytes, Mode) end) end]).
+-spec write(file:filename_all(), iodata(), 0..8#777, is_older()) -> ok | {error, error()}.
+write(Out, Bytes, Mode, IsOlder) ->
+    steps([fun(_) -> check(Out, IsOlder) end,
+           fun(_) ->
+                   in_place(Out, fun(Place) ->
+                       %% Somebody may make a file of that name while this writes.
+                       steps([fun(_) -> whole_file(Place, Bytes, Mode) end,
+                              fun(_) -> check_older(Out, IsOlder) end])
+                   end)
+           end]).
 
 %% @doc Calls a function while it holds the lock of the output's directory. Use it for files that
 %% belong together. The error is `locked' if another process still holds the lock after the given

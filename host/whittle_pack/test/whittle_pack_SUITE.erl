@@ -8,9 +8,9 @@
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          notices/1, info_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
-         directory_edited_meanwhile/1, files_of_a_kind/1, checksum/1, output_is_directory/1,
-         output_is_device/1, stopped/1, full_disk/1, no_rights/1, no_runtime/1,
-         foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
+         directory_edited_meanwhile/1, files_of_a_kind/1, foreign_executable/1, checksum/1,
+         output_is_directory/1, output_is_device/1, stopped/1, full_disk/1, no_rights/1,
+         no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -21,7 +21,7 @@ all() ->
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
      zstd_that_talks, block_size, notices, info_beyond_latin1, licenses, bill, directory,
      directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
-     files_of_a_kind, checksum, output_is_directory, output_is_device,
+     files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
 init_per_suite(Config) ->
@@ -444,7 +444,8 @@ several_at_once(Config) ->
                                     pack_samples:system()),
                          whittle_pack:write(System, Runtime, Out,
                                             #{format => Format,
-                                              beside => {Beside, fun(Bytes) -> {ok, Bytes} end}})
+                                              beside => {Beside, fun(_) -> true end,
+                                                         fun(Bytes) -> {ok, Bytes} end}})
                  end,
          Writers = [spawn_monitor(fun() -> {ok, _} = Write(N) end) || N <- lists:seq(1, 12)],
          [receive {'DOWN', Monitor, process, Pid, Why} -> ?assertEqual(normal, Why) end
@@ -453,7 +454,8 @@ several_at_once(Config) ->
          ?assertEqual({ok, Bytes}, file:read_file(Beside)),
          {ok, _} = whittle_pack:write(pack_samples:system(), Runtime, Out,
                                       #{format => Format,
-                                        beside => {Beside, fun(_) -> none end}}),
+                                        beside => {Beside, fun(_) -> true end,
+                                                   fun(_) -> none end}}),
          ?assertNot(filelib:is_file(Beside))
      end || Format <- [exe, dir]],
     ?assertEqual(["dir", "exe"], lists:sort(files(Config))).
@@ -530,6 +532,25 @@ files_of_a_kind(Config) ->
                                   {<<"kind">>, {error, {not_ours, File}}},
                                   {<<"kind 2">>, {error, {not_ours, File}}}]].
 
+%% An executable replaces only an older output, also if the other file appears while it is written.
+foreign_executable(Config) ->
+    Out = ?config(out, Config),
+    {ok, _} = try_write(Config, #{}),
+    {ok, _} = try_write(Config, #{}),
+    {ok, Written} = file:read_file(Out),
+    ok = file:write_file(Out, [Written, "signature"]),
+    {ok, _} = try_write(Config, #{}),
+    Foreign = <<16#7f, "ELF, but not ours">>,
+    ok = file:write_file(Out, Foreign),
+    ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{})),
+    ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{})),
+    ?assertEqual({ok, Foreign}, file:read_file(Out)),
+    %% The first question comes before the write, and the second one after it.
+    Asked = counters:new(1, []),
+    IsOlder = fun(_) -> ok = counters:add(Asked, 1, 1), counters:get(Asked, 1) < 2 end,
+    ?assertEqual({error, {not_ours, Out}}, whittle_pack_file:write(Out, "x", 8#755, IsOlder)),
+    ?assertEqual({ok, Foreign}, file:read_file(Out)).
+
 %% Zero bytes, one, and all lengths around the places where the size takes another byte.
 checksum(Config) ->
     File = filename:join(?config(dir, Config), "bytes"),
@@ -557,12 +578,13 @@ output_is_directory(Config) ->
                  whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Dir, #{})),
     ?assertEqual([], files(Config)).
 
-%% The file system has 64 KB. The existing file stays unchanged.
+%% The file system has 256 KB. The older output stays unchanged.
 full_disk(Config) ->
-    small_disk:with("64k", fun(Disk) ->
+    small_disk:with("256k", fun(Disk) ->
         Out = filename:join(Disk, "sample"),
-        ok = file:write_file(Out, "what was there"),
-        Big = #{mode => 8#644, bytes => rand:bytes(100000)},
+        {ok, _} = whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Out, #{}),
+        {ok, Older} = file:read_file(Out),
+        Big = #{mode => 8#644, bytes => rand:bytes(400000)},
         Write = fun(To, Options) ->
                         whittle_pack:write(pack_samples:system(), ?config(runtime, Config), To,
                                            Options#{files => #{<<"big">> => Big}})
@@ -570,7 +592,7 @@ full_disk(Config) ->
         ?assertEqual({error, {cannot_write, {Out, enospc}}}, Write(Out, #{})),
         ?assertEqual({error, {cannot_write, {Out ++ ".d", enospc}}},
                      Write(Out ++ ".d", #{format => dir})),
-        ?assertEqual({ok, <<"what was there">>}, file:read_file(Out)),
+        ?assertEqual({ok, Older}, file:read_file(Out)),
         ?assertEqual({ok, ["sample"]}, file:list_dir_all(Disk))
     end).
 
@@ -583,7 +605,7 @@ stopped(Config) ->
                     {<<"a/", N/binary>>, N, 8#644}]
            end,
     Dir = fun(N, Out) -> whittle_pack_file:write_dir(Out, File(N), Mark) end,
-    Exe = fun(N, Out) -> whittle_pack_file:write(Out, N, 8#755) end,
+    Exe = fun(N, Out) -> whittle_pack_file:write(Out, N, 8#755, fun(_) -> true end) end,
     [?assertEqual({old, new}, {hd(Ends), lists:last(Ends)})
      || {Write, Name} <- [{Dir, "dir"}, {Exe, "exe"}],
         Ends <- [stopped_at(0, Write, filename:join(?config(dir, Config), Name))]].

@@ -45,8 +45,10 @@ lock(Dir, Tell) ->
 
 rebar3(Rebar3, Dir, {Libs, Context}, Read) ->
     Env = [{"REBAR_OFFLINE", "1"}, {"REBAR_COLOR", "none"},
-           {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}
-           | [{"ERL_AFLAGS", quoted(Words)} || [_ | _] = Words <- [behind_otp(Libs)]]],
+           {"REBAR_PROFILE", false}, {"REBAR_BASE_DIR", false}, {"TERM", "dumb"}]
+        ++ [{"ERL_AFLAGS", quoted(Words)} || [_ | _] = Words <- [behind_otp(Libs)]]
+        %% rebar3 crashes without it, as in a job of cron. It makes nothing there.
+        ++ [{"HOME", "/nonexistent"} || os:getenv("HOME") =:= false],
     whittle_work:steps(
       [fun(_) -> whittle_compile_check:check_project(Dir, {includes(Dir), Libs}, Context) end,
        fun(_) ->

@@ -46,7 +46,8 @@
 -type reason() :: {share, whittle_measure_observe:error()}
                 | whittle_tune_search:error() | whittle_measure:reason()
                 | whittle_tune_subject:error() | whittle_tune_program:error()
-                | whittle_tune_node:error() | {serial, whittle_tune_serial:error()}.
+                | whittle_tune_node:error() | {serial, whittle_tune_serial:error()}
+                | {pack, whittle_pack:error()}.
 
 %% The seconds for which a program runs before its account is taken, and the longest workload.
 -define(SECONDS, 10).
@@ -118,7 +119,8 @@ tune(Path, #{out := Out} = Options) ->
        end,
        fun(Found) ->
                whittle_work:steps(
-                 [fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
+                 [fun(_) -> free(Out, signature()) end,
+                  fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
                   fun(_) -> whittle_tune_report:page(Dir, Found) end,
                   fun(#{page := Page, notes := Notes}) ->
                           {ok, #{found => Found, out => Out, dir => Dir, page => Page,
@@ -143,9 +145,21 @@ with(_, _, {error, _} = Error) -> Error;
 with(none, _, Result) -> Result;
 with(Bytes, Out, {ok, Found}) ->
     File = recording(Out),
-    case whittle_file:replace(File, Bytes) of
-        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
-        {error, Reason} -> {error, {file, File, Reason}}
+    whittle_work:steps(
+      [fun(_) -> free(File, whittle_shake_evidence:signature()) end,
+       fun(_) ->
+               case whittle_file:replace(File, Bytes) of
+                   ok -> {ok, Found#{build => #{evidence => filename:basename(File),
+                                                seen => only}}};
+                   {error, Reason} -> {error, {file, File, Reason}}
+               end
+       end]).
+
+%% Another file may have appeared there during the search.
+free(File, Signature) ->
+    case whittle_pack:check_beside(File, Signature) of
+        ok -> ok;
+        {error, Reason} -> {error, {pack, Reason}}
     end.
 
 unused(Dir) ->
@@ -288,6 +302,8 @@ format_error({no_kernel, Name}) ->
 format_error({bad_name, Name}) ->
     ["`", Name, "' is not the name of a node: use letters, digits, _ and -; @HOST may follow"];
 format_error({serial, Reason}) -> whittle_tune_serial:format_error(Reason);
+format_error({pack, Reason}) ->
+    [whittle_pack:format_error(Reason), "; all runs so far are kept"];
 format_error({bad_cookie, _, _} = Error) -> whittle_tune_cookie:format_error(Error);
 format_error(no_cookie) -> whittle_tune_cookie:format_error(no_cookie);
 format_error({file, File, enospc}) ->

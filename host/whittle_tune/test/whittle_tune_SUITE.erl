@@ -207,7 +207,7 @@ every_error_is_one_line(_) ->
                   {no_emulator, "x", "mips", "qemu-mips"},
                   {used, "x"}, {no_settings, "24"}, {budget_below_code, 1, 2, #{}},
                   {short_work, 5}, {short_time, 3, 30}, {fails_without, "x"}, {file, "x", enospc},
-                  {file, "x", eacces}, {exists, "x"}]].
+                  {file, "x", eacces}, {exists, "x"}, {pack, {not_ours, "x"}}]].
 
 %% Internal functions
 

@@ -5,15 +5,16 @@
 #
 # The standard input of this script is a pipe, and the program at its other end never writes to it.
 # When that program ends (by Ctrl-C, a kill or a crash), the pipe ends. Then this script kills its
-# whole process group. The exit code is that of the command.
+# whole process group. The exit code is that of the command. The command may have a PATH of its own,
+# so this script takes its programs from the default one.
 exec 3<&0
 "$@" </dev/null 3<&- &
 command=$!
 {
-    cat <&3
+    command -p cat <&3
     trap '' TERM
     kill -TERM 0
-    sleep 2
+    command -p sleep 2
     kill -KILL 0
 } >/dev/null 2>&1 &
 watcher=$!

@@ -113,16 +113,20 @@ start(Program, Arguments, Settings) ->
     number(Port, <<>>).
 
 number(Port, Before) ->
-    receive
-        {Port, {data, Bytes}} ->
-            case binary:split(<<Before/binary, Bytes/binary>>, <<"\n">>) of
-                [Line, Rest] ->
+    case binary:split(Before, <<"\n">>) of
+        [Line, Rest] ->
+            case re:run(Line, "^[0-9]+$", [{capture, none}]) of
+                match ->
                     keep(Port, Rest),
                     {ok, {Port, binary_to_integer(Line)}};
-                [All] -> number(Port, All)
+                %% A warning of the shell, or of its loader
+                nomatch -> number(Port, Rest)
             end;
-        {Port, {exit_status, Status}} ->
-            {error, {status, Status, Before}}
+        [_] ->
+            receive
+                {Port, {data, Bytes}} -> number(Port, <<Before/binary, Bytes/binary>>);
+                {Port, {exit_status, Status}} -> {error, {status, Status, Before}}
+            end
     end.
 
 %% Output can come in one piece with the process number. It waits in the process dictionary, where

@@ -4,9 +4,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0]).
--export([output_before_end/1, stopped/1, no_program/1, slow_filter/1]).
+-export([output_before_end/1, own_environment/1, stopped/1, no_program/1, slow_filter/1]).
 
-all() -> [output_before_end, stopped, no_program, slow_filter].
+all() -> [output_before_end, own_environment, stopped, no_program, slow_filter].
 
 %% The program ends before the caller reads its first piece of output. Both streams keep the order.
 output_before_end(_) ->
@@ -26,6 +26,17 @@ rest(Started, Before) ->
         {output, Bytes} -> rest(Started, <<Before/binary, Bytes/binary>>);
         {ended, Status} -> {Before, Status}
     end.
+
+%% The variables are for the program, and change nothing about how it runs.
+own_environment(_) ->
+    Run = fun(Variable) ->
+                  {ok, Started} = whittle_program:start("/bin/sh", ["-c", "echo last"],
+                                                        #{env => [Variable]}),
+                  {Output, Status} = rest(Started, <<>>),
+                  {lists:last(binary:split(Output, <<"\n">>, [global, trim])), Status}
+          end,
+    [?assertEqual({Variable, {<<"last">>, 0}}, {Variable, Run(Variable)})
+     || Variable <- [{"PATH", "/nonexistent"}, {"LD_PRELOAD", "/nonexistent.so"}]].
 
 %% No output stays behind in the mailbox or in the process dictionary.
 stopped(_) ->
