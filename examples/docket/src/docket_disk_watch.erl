@@ -1,38 +1,50 @@
-%% @doc Notices that Mnesia could not write its log. Mnesia only reports that as a warning: it goes
-%% on with rows that the disk does not have, and `mnesia:sync_log/0' succeeds.
+%% @doc Notices that Mnesia could not write a log. Mnesia only reports that as an event: it goes on
+%% with rows that the disk does not have, and `mnesia:sync_log/0' succeeds.
 %% @hidden
 -module(docket_disk_watch).
+-behaviour(gen_event).
 
 -export([start/0, forget/0, has_failed/0]).
--export([filter/2]).
+-export([init/1, handle_event/2, handle_call/2]).
 
-%% @doc Begins to watch the reports of this node.
--spec start() -> ok.
+%% @doc Begins to watch the events of Mnesia, which has just started.
+-spec start() -> ok | {error, term()}.
 start() ->
-    ok = forget(),
-    _ = logger:add_primary_filter(?MODULE, {fun ?MODULE:filter/2, none}),
+    case gen_event:add_handler(mnesia_event, ?MODULE, []) of
+        ok -> ok;
+        Other -> {error, {mnesia_event, Other}}
+    end.
+
+%% @doc Forgets failures, because there is no other copy to go on with.
+-spec forget() -> ok.
+forget() ->
+    _ = asked(forget),
     ok.
 
-%% @doc Forgets failures, because the log begins anew.
--spec forget() -> ok.
-forget() -> persistent_term:put(?MODULE, false).
-
-%% @doc Tells whether a write has failed. The process of Mnesia that reports a failure has done so
-%% when this returns.
+%% @doc Tells whether a write has failed since the start. The process of Mnesia that notices a
+%% failure has done so, and has sent the event, when this asks.
 -spec has_failed() -> boolean().
 has_failed() ->
     try sys:get_state(mnesia_monitor) of
-        _ -> persistent_term:get(?MODULE, false)
+        _ -> asked(has_failed) =/= false
     catch exit:_ -> true
     end.
 
+asked(Question) ->
+    try gen_event:call(mnesia_event, ?MODULE, Question)
+    catch exit:_ -> error
+    end.
+
+%% @private
+-spec init([]) -> {ok, HasFailed :: boolean()}.
+init([]) -> {ok, false}.
+
 %% @private The text is that of mnesia_monitor (OTP 25 to 29).
--spec filter(logger:log_event(), none) -> ignore.
-filter(#{level := warning, msg := {Format, [_ | _]}}, _) when is_list(Format) ->
-    case string:find(Format, "Log file ~p error reason") of
-        nomatch -> ignore;
-        _ ->
-            ok = persistent_term:put(?MODULE, true),
-            ignore
-    end;
-filter(_, _) -> ignore.
+-spec handle_event(term(), boolean()) -> {ok, boolean()}.
+handle_event({mnesia_system_event, {mnesia_info, "Warning Log file " ++ _, _}}, _) -> {ok, true};
+handle_event(_, HasFailed) -> {ok, HasFailed}.
+
+%% @private
+-spec handle_call(has_failed | forget, boolean()) -> {ok, boolean() | ok, boolean()}.
+handle_call(has_failed, HasFailed) -> {ok, HasFailed, HasFailed};
+handle_call(forget, _) -> {ok, ok, false}.

@@ -22,7 +22,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, stored/0, current/0, may_change/0]).
--export([agree/0, renew/0, join/0, begin_new/0, compare/1]).
+-export([agree/0, renew/0, join/0, leave/0, begin_new/0, compare/1]).
 -export([may_load_own/0, give_back/0, grant/1, release/1]).
 -export([accept/1, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -95,6 +95,11 @@ renew() ->
 join() -> offered(grow).
 
 offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
+
+%% @doc Forgets the generation, because the disk of this node lacks changes: it must not count as a
+%% member that has all of them. It joins again when it has loaded the tables.
+-spec leave() -> ok.
+leave() -> gen_server:call(?MODULE, leave, infinity).
 
 %% @doc Begins with this node as the only member: with a new database, or when an operator says that
 %% the others have nothing later.
@@ -235,6 +240,11 @@ file() ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
           {reply, term(), #state{}} | {noreply, #state{}}.
 handle_call({store, Stored}, _, State) -> {reply, store(Stored), State};
+handle_call(leave, _, State) ->
+    ok = persistent_term:put(?MODULE, ?NONE),
+    %% This also works while the disk is full.
+    _ = [file:delete(File) || File <- [file()], File =/= none],
+    {reply, ok, State};
 handle_call({accept, {{Number, _} = Next, {_, Before} = Base} = Offer}, _, State) ->
     {Known, _} = Current = current(),
     %% A node that joins, or has lost its directory, is bound by no generation before.

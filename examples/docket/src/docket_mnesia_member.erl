@@ -36,7 +36,6 @@ disk_failed() ->
 -spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, term()}}}.
 init([]) ->
     process_flag(trap_exit, true),
-    ok = docket_disk_watch:start(),
     first(docket_cluster:nodes()).
 
 first([_]) ->
@@ -89,6 +88,7 @@ handle_info({timeout, Check, check}, #state{check = Check, waits = Waits} = Stat
 handle_info(disk_failed, State) ->
     case docket_disk_watch:has_failed() andalso docket_cluster:nodes() of
         [_, _ | _] ->
+            ok = docket_generation:leave(),
             ok = stop(),
             {noreply, again_later("the directory cannot be written: free space there", State)};
         _ ->
@@ -135,11 +135,19 @@ compared(Relations, Apart, State) ->
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
                 [Node | _] -> restarted("was cut off", [Node], State);
-                [] -> received([Node || {Node, _} <- Relations] -- Apart, State)
+                [] ->
+                    Present = [Node || {Node, Relation} <- Relations, is_present(Relation)],
+                    received(Present -- Apart, State)
             end
     end.
 
-%% A member that does not send its changes here has more cases than this node.
+%% The other node has the same generation, or a later one that lacks only this node.
+is_present(same) -> true;
+is_present({excluded, _}) -> true;
+is_present(_) -> false.
+
+%% A member that does not send its changes here may have more cases than this node. A node that has
+%% not loaded the cases yet is none, whatever its generation says.
 received(Nodes, #state{left_out = Since} = State) ->
     Now = erlang:monotonic_time(millisecond),
     case [Node || Node <- Nodes, leaves_out(Node)] of
@@ -151,7 +159,7 @@ received(Nodes, #state{left_out = Since} = State) ->
     end.
 
 leaves_out(Node) ->
-    try erpc:call(Node, docket_generation, may_change, [], ?CALL_MS)
+    try erpc:call(Node, docket, ready, [], ?CALL_MS)
             andalso not lists:member(node(), erpc:call(Node, docket_mnesia_replica, receivers, [],
                                                        ?CALL_MS))
     catch _:_ -> false

@@ -200,12 +200,11 @@ found() ->
            end, fun start/0
           | [fun() -> create(Table) end || Table <- docket_cases:tables()]]).
 
-%% A log that could not be written has been closed.
 start() ->
     case directory() of
         ok ->
-            ok = docket_disk_watch:forget(),
-            said(schema, mnesia:start());
+            docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
+                                  fun() -> said(schema, docket_disk_watch:start()) end]);
         {error, _} = Error -> Error
     end.
 
