@@ -232,8 +232,10 @@ interrupted(Config) ->
                                                          command => ["sh", "-c", Script, Dir]}]}])),
     Out = filename:join(Dir, "out"),
     Reader = running:start("/bin/sh", ["-c", "exec 3<>\"$0\"; cat <&3", Said]),
-    Measure = running:start(filename:join(running:root(), "whittle"),
-                            ["measure", Study, "-o", Out], #{env => keep}),
+    %% The tests may have started in the background, where a shell ignores SIGINT.
+    Measure = running:start("/usr/bin/env", ["--default-signal=INT",
+                                             filename:join(running:root(), "whittle"),
+                                             "measure", Study, "-o", Out], #{env => keep}),
     _ = running:until(Reader, <<"run\nrun\n">>),
     ok = running:signal(Measure, "INT"),
     {130, _} = running:ended(Measure),

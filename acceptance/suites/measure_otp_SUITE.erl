@@ -23,7 +23,7 @@ interrupted(Config) ->
     Temporary = running:directory("temporary", Config),
     [begin
          Port = running:start("/usr/bin/env",
-                              ["TMPDIR=" ++ Temporary,
+                              ["--default-signal=INT", "TMPDIR=" ++ Temporary,
                                filename:join(running:root(), "whittle")
                                | words(["--blocks", "2" | More], Config)], #{env => keep}),
          _ = running:until(Port, Line),

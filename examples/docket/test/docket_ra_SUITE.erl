@@ -130,7 +130,7 @@ alone(Config) ->
     Meanwhile = new_case_again(A),
     ok = joined([A, B], [C]),
     ok = until(fun() -> is_ready(C) end),
-    [{ok, _} = show(Id, Peer) || Id <- [Before, Meanwhile, new_case(C)], Peer <- Peers],
+    [{ok, _} = show(Id, Peer) || Id <- [Before, Meanwhile, new_case_again(C)], Peer <- Peers],
     stopped(Peers).
 
 %% A node that lost its disk becomes a new member, and gets everything from the others.
@@ -142,11 +142,11 @@ replaced(Config) ->
     ok = file:del_dir_r(dir(First, Config)),
     A1 = start(First, names(3), Config),
     ok = until(fun() -> is_ready(A1) end),
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(A1)], Peer <- [A1, B, C]],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B, C]],
     %% It counts for a majority.
     ok = kill(B),
     ok = until(fun() -> is_ready(A1) andalso is_ready(C) end),
-    {ok, _} = show(new_case(A1), C),
+    {ok, _} = show(new_case_again(A1), C),
     stopped([A1, C]).
 
 replaced_of_two(Config) ->
