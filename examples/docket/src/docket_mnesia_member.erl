@@ -19,7 +19,8 @@
 %% the generation too.
 -record(state, {waits = none :: none | loaded | ready | binary(),
                 check = none :: none | reference(),       % the timer of the next check
-                left_out = none :: none | integer()}).    % since when other nodes send no changes
+                left_out = none :: none | integer(),      % since when other nodes send no changes
+                loaded = own :: own | from_others}).      % whose rows it has
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -51,10 +52,11 @@ first(_) ->
 %% The tables are loaded.
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
+    Loaded = docket_mnesia_schema:loaded(),
     ok = docket_generation:give_back(),
     %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
-    check_later(0, State#state{waits = loaded}).
+    check_later(0, State#state{waits = loaded, loaded = Loaded}).
 
 %% The timer of an earlier start means nothing any more.
 check_later(Time, State) -> State#state{check = erlang:start_timer(Time, self(), check)}.
@@ -159,7 +161,7 @@ received(Nodes, #state{left_out = Since} = State) ->
     end.
 
 leaves_out(Node) ->
-    try erpc:call(Node, docket, ready, [], ?CALL_MS)
+    try erpc:call(Node, docket_mnesia_replica, is_ready, [], ?CALL_MS)
             andalso not lists:member(node(), erpc:call(Node, docket_mnesia_replica, receivers, [],
                                                        ?CALL_MS))
     catch _:_ -> false
@@ -167,10 +169,11 @@ leaves_out(Node) ->
 
 joined(#state{waits = ready} = State) -> State;
 joined(State) ->
-    case docket_generation:join() of
+    case docket_mnesia_replica:join(State#state.loaded) of
         ok ->
             docket:say("the tables are loaded"),
             State#state{waits = ready};
+        {differs, Node} -> restarted("missed changes while it loaded", [Node], State);
         {error, _} -> State
     end.
 

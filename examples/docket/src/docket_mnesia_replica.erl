@@ -3,7 +3,10 @@
 %% @hidden
 -module(docket_mnesia_replica).
 
--export([fingerprint/2, receivers/0, confirm/2, flushed/1]).
+-export([fingerprint/2, receivers/0, is_ready/0, join/1, sums/0, confirm/2, flushed/1]).
+
+-define(JOIN_MS, 10000).
+-define(CALL_MS, 5000).
 
 -type row() :: {docket_store:table(), Key :: term(), Fingerprint :: binary()}.
 
@@ -27,6 +30,57 @@ receivers(Table) ->
         Copies -> [Node || {Node, _} <- Copies]
     catch exit:{aborted, _} -> []
     end.
+
+%% @doc Tells whether this node has loaded all tables, and is a member of its generation, which has
+%% most nodes.
+-spec is_ready() -> boolean().
+is_ready() -> docket_mnesia_schema:is_loaded() andalso docket_generation:may_change().
+
+%% @doc Makes this node, which has loaded the tables from others, a member. It must have the same
+%% rows as a node that is ready, while nobody can change any.
+%%
+%% Mnesia on a third node may learn late that this one loads, and its changes of that time come
+%% neither with the tables nor after them.
+-spec join(Loaded :: own | from_others) ->
+          ok | {differs, node()} | {error, minority | not_ready | busy}.
+join(Loaded) ->
+    {Worker, Monitor} = spawn_monitor(fun() -> exit({joined, locked_join(Loaded)}) end),
+    receive
+        {'DOWN', Monitor, process, Worker, {joined, Result}} -> Result;
+        {'DOWN', Monitor, process, Worker, _} -> {error, busy}
+    after ?JOIN_MS ->
+        true = exit(Worker, kill),
+        receive
+            {'DOWN', Monitor, process, Worker, {joined, Result}} -> Result;
+            {'DOWN', Monitor, process, Worker, _} -> {error, busy}
+        end
+    end.
+
+locked_join(own) -> docket_generation:join();
+locked_join(from_others) ->
+    Join = fun() ->
+                   _ = [mnesia:write_lock_table(Name) || {Name, _, _} <- docket_cases:tables()],
+                   Others = mnesia:system_info(running_db_nodes) -- [node()],
+                   Ready = [Node || Node <- Others,
+                                    erpc:call(Node, ?MODULE, is_ready, [], ?CALL_MS)],
+                   Own = sums(),
+                   case [Node || Node <- Ready,
+                                 erpc:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own] of
+                       [] -> docket_generation:join();
+                       [Node | _] -> {differs, Node}
+                   end
+           end,
+    case mnesia:transaction(Join) of
+        {atomic, Result} -> Result;
+        {aborted, _} -> {error, busy}
+    end.
+
+%% @doc Returns the number of rows of each table, and a sum that depends on all rows.
+-spec sums() -> [{docket_store:table(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
+sums() ->
+    [{Name, ets:info(Name, size),
+      ets:foldl(fun(Row, Sum) -> Sum + erlang:phash2(Row, 1 bsl 32) end, 0, Name)}
+     || {Name, _, _} <- docket_cases:tables()].
 
 %% @doc Tells whether this node has the same generation and the same rows, and sees all members run
 %% and get its changes. The caller has locked the rows.

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, format_error/1]).
+-export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, loaded/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -69,12 +69,20 @@ going_on() ->
             end
     end.
 
+%% @doc Tells whose rows this node has loaded, until the master nodes are forgotten.
+-spec loaded() -> own | from_others.
+loaded() ->
+    case sources() of
+        [Node] when Node =:= node() -> own;
+        _ -> from_others
+    end.
+
 sources() ->
     try mnesia:table_info(hd(names()), master_nodes)
     catch exit:{aborted, _} -> []
     end.
 
-known(First) -> docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun loaded/0]).
+known(First) -> docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun wait/0]).
 
 %% This node has no database.
 fresh(Reports) ->
@@ -84,7 +92,7 @@ fresh(Reports) ->
             Known = [Node || {Node, {fresh, _}} <- Reports],
             case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    docket_attempt:steps([fun found/0, fun loaded/0, fun begun/0]);
+                    docket_attempt:steps([fun found/0, fun wait/0, fun begun/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Missing, _} ->
                     {wait, ["has no database, and waits for ", docket_config:names(Missing),
@@ -314,7 +322,7 @@ version() ->
         Versions -> {error, {version, {lists:max(Versions), ?VERSION}}}
     end.
 
-loaded() ->
+wait() ->
     case mnesia:wait_for_tables(names(), ?TABLES_MS) of
         ok -> ok;
         {timeout, _} -> {wait, "waits for the tables, which load"};

@@ -22,7 +22,7 @@ start_link() -> docket_mnesia_member:start_link().
 
 %% @doc Tells whether all tables are loaded, and most nodes have copies.
 -spec ready() -> boolean().
-ready() -> docket_mnesia_schema:is_loaded() andalso docket_generation:may_change().
+ready() -> docket_mnesia_replica:is_ready().
 
 %% @doc Runs an operation as one activity of Mnesia. In a synchronous mode, a change is on the disk
 %% when this returns, if there is a directory.
