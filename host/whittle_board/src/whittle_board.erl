@@ -185,7 +185,14 @@ emulator(File, Options) ->
 is_free(Path) ->
     case file:read_link_info(Path) of
         {error, enoent} -> true;
-        {ok, #file_info{type = other, mode = Mode}} -> Mode band 8#170000 =:= 8#140000;   % a socket
+        {ok, #file_info{type = other, mode = Mode}} when Mode band 8#170000 =:= 8#140000 ->
+            %% A socket. Nobody must listen there.
+            case gen_tcp:connect({local, Path}, 0, []) of
+                {ok, Socket} ->
+                    ok = gen_tcp:close(Socket),
+                    false;
+                {error, _} -> true
+            end;
         _ -> false
     end.
 
@@ -232,7 +239,8 @@ format_error({damaged_image, File}) ->
 format_error({not_ours, File}) ->
     [File, " exists and is no image of a board: name another file with -o"];
 format_error({no_socket, Path}) ->
-    [Path, " exists and is no socket, and the emulator would remove it: name another path"];
+    [Path, " is another file, or the socket of a program that runs, and the emulator would remove "
+     "it: name another path"];
 format_error({no_network, File}) ->
     [File, " has no network, which --forward needs: build it with --env WHITTLE_NETWORK=dhcp"];
 format_error({no_emulator, #{board := Name, program := Program}}) ->
@@ -275,7 +283,7 @@ runtime({error, Reason}) -> {error, {runtime, Reason}};
 runtime({ok, _} = Ok) -> Ok.
 
 written(Out, Bytes) ->
-    case whittle_pack:write_beside(Out, Bytes) of
+    case whittle_pack:write_beside(Out, Bytes, fun is_image/1) of
         ok ->
             {ok, Label} = whittle_board_label:read(Bytes),
             {ok, #{out => Out, size => byte_size(Bytes), label => Label}};

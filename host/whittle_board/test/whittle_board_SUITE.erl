@@ -212,9 +212,11 @@ files(Config) ->
     %% The path of a socket has at most 107 bytes.
     Socket = "/tmp/whittle-board-" ++ os:getpid(),
     {ok, Listen} = gen_tcp:listen(0, [{ifaddr, {local, Socket}}]),
+    ?assertEqual({error, {no_socket, Socket}},
+                 whittle_board:emulator(Image, #{monitor => Socket})),
+    ok = gen_tcp:close(Listen),
     [?assertNotMatch({error, {no_socket, _}}, whittle_board:emulator(Image, #{monitor => Path}))
      || Path <- [Socket, filename:join(Dir, "new")]],
-    ok = gen_tcp:close(Listen),
     ok = file:delete(Socket),
     %% A path in the label chooses no emulator.
     {ok, Own} = file:read_file(filename:join([code:priv_dir(whittle_board), "boards",

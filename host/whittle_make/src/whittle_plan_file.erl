@@ -49,12 +49,14 @@ check(Out) ->
 -spec beside(file:filename(), whittle_shake_saved:saved() | none) ->
           #{beside => {file:filename(), whittle_pack:is_older(), whittle_pack:beside()}}.
 beside(Out, none) ->
-    IsPlan = case plan(Out) of
-                 {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
-                 {error, enoent} -> true;       % another build may write one now
-                 {error, _} -> false
+    %% Another build may write a plan now, or a user a file.
+    IsPlan = fun(_) ->
+                     case plan(Out) of
+                         {ok, Bytes} -> whittle_shake_saved:is_plan(Bytes);
+                         {error, _} -> false
+                     end
              end,
-    maps:from_list([{beside, {path(Out), fun(_) -> true end, fun(_) -> none end}} || IsPlan]);
+    #{beside => {path(Out), IsPlan, fun(_) -> none end}};
 beside(Out, Saved) ->
     #{beside => {path(Out), fun(_) -> check(Out) =:= ok end,
                  fun(Bytes) -> {ok, whittle_shake_saved:to_binary(Bytes, Saved)} end}}.

@@ -264,7 +264,10 @@ plan_files(Config) ->
     ?assertEqual({error, {in, {Out, {elf_damaged, header}}}}, whittle_plan_file:read(Out)),
     made:file(Path, "a letter"),
     ?assertEqual({error, {not_a_plan, Path}}, whittle_plan_file:check(Out)),
-    ?assertEqual(#{}, whittle_plan_file:beside(Out, none)).
+    #{beside := {Path, IsPlan, None}} = whittle_plan_file:beside(Out, none),
+    ?assertEqual({none, false}, {None(<<"bytes">>), IsPlan(Path)}),
+    made:file(Path, iolist_to_binary(Text)),
+    ?assert(IsPlan(Path)).
 
 every_error_is_one_line(_) ->
     Plans = [{not_a_plan, "f"}, {no_plan, "f"}, {not_an_output, "f"}, {no_room, {"f", eisdir}},

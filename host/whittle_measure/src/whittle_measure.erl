@@ -77,9 +77,8 @@ report(Dir) ->
                                     {error, Line} -> {[], [["the page has no charts: ", Line]]}
                                 end,
             Page = filename:join(Dir, "page.html"),
-            %% The page replaces a link; it is not written to where the link points.
-            _ = [file:delete(Page) || {ok, _} <- [file:read_link_all(Page)]],
-            case whittle_file:write(Page, whittle_measure_page:html(Report, Drawings)) of
+            %% Page and pictures replace a link; they are not written to where it points.
+            case whittle_file:replace(Page, whittle_measure_page:html(Report, Drawings)) of
                 ok -> {ok, Report#{page => Page, notes => lacks(Dir, Report) ++ Notes}};
                 {error, Reason} -> {error, {file, Page, Reason}}
             end;
@@ -101,7 +100,7 @@ pictures(#{page := Page} = Report) ->
              || Name <- whittle_measure_page:chart_names(Report)],
     case whittle_measure_draw:png(Charts) of
         {ok, Pictures} ->
-            Written = [case whittle_file:write(Name, Picture) of
+            Written = [case whittle_file:replace(Name, Picture) of
                            ok -> ok;
                            {error, Reason} -> {error, {file, Name, Reason}}
                        end || {Name, Picture} <- lists:zip(Names, Pictures)],
@@ -210,8 +209,8 @@ format_error(Error) when element(1, Error) =:= different_studies;
                          element(1, Error) =:= not_a_factor;
                          element(1, Error) =:= several_levels ->
     whittle_measure_compare:format_error(Error);
-format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= no_samples;
-                                   Tag =:= changed; Tag =:= of_a_load_test;
+format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= link;
+                                   Tag =:= no_samples; Tag =:= changed; Tag =:= of_a_load_test;
                                    Tag =:= not_empty; Tag =:= empty ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;

@@ -66,7 +66,8 @@ command(Texts, Where) -> texts(Texts, Where).
 
 %% A name becomes part of a file name and of a column's title.
 name(Name, Where) when is_atom(Name) ->
-    case re:run(atom_to_list(Name), "^[a-z0-9][a-zA-Z0-9_+.-]{0,39}$", [unicode]) of
+    case re:run(atom_to_list(Name), "^[a-z0-9][a-zA-Z0-9_+.-]{0,39}$",
+                [unicode, dollar_endonly]) of
         {match, _} -> Name;
         nomatch ->
             wrong("~ts: the name ~tp must have 1 to 40 letters, digits and the characters _ + . -, "

@@ -137,7 +137,9 @@ values(Kind, Request) ->
                                   [Kind, Key, maps:get(Key, Request), 8])}
     end.
 
-is_sound(Key, Value) when Key =:= name; Key =:= kind -> is_atom(Value);
+%% The name becomes a part of file names.
+is_sound(name, Name) -> is_atom(Name) andalso whittle_file_name:check(Name) =:= ok;
+is_sound(kind, Kind) -> is_atom(Kind);
 is_sound(unit, Unit) -> lists:member(Unit, [bytes, milliseconds, count]) orelse is_text(Unit);
 is_sound(better, Better) -> Better =:= less orelse Better =:= more;
 is_sound(pattern, Text) -> is_text(Text) andalso element(1, re:compile(Text, [unicode])) =:= ok;

@@ -35,6 +35,7 @@
                | {changed, [binary()]}
                | {damaged, file:filename(), pos_integer()}
                | {damaged_study, file:filename(), unicode:chardata()}
+               | {link, file:filename()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
 %% @doc Checks that a study can begin in a directory: it does not exist, is empty, or has the mark
@@ -59,7 +60,11 @@ unused(Dir) ->
 %% @doc Marks a directory as one of a study, before anything else is written there. The mark is the
 %% file of the samples, which is empty until the first one.
 -spec claim(file:filename()) -> ok | {error, error()}.
-claim(Dir) -> named(samples(Dir), file:write_file(samples(Dir), "", [append])).
+claim(Dir) ->
+    case file:read_link_all(samples(Dir)) of
+        {ok, _} -> {error, {link, samples(Dir)}};
+        {error, _} -> named(samples(Dir), file:write_file(samples(Dir), "", [append]))
+    end.
 
 %% @doc Calls the function while no other run writes into the directory, which must exist. The error
 %% is `in_use' if another run does. If the directory cannot be locked (its file system has no
@@ -278,6 +283,8 @@ format_error({not_empty, {Dir, Name}}) ->
      "directory: name one with -o"];
 format_error({empty, Dir}) ->
     [samples(Dir), " has no samples: continue the study with --resume, or start it again"];
+format_error({link, File}) ->
+    [File, " is a symbolic link: name another directory with -o"];
 format_error({in_use, Dir}) ->
     ["another program runs a study in ", Dir, ": wait for its end, or name another directory with "
      "-o"];

@@ -107,7 +107,10 @@ wrong(_, _) -> [not_a_map].
 has(Map, Keys) -> wrong(Map, Keys) =:= [].
 
 is_program(Program) ->
-    has(Program, [{name, required, fun is_atom/1}, {factors, optional, fun are_names/1}]).
+    has(Program, [{name, required, fun is_file_name/1}, {factors, optional, fun are_names/1}]).
+
+%% Names of programs and responses become parts of file names.
+is_file_name(Name) -> is_atom(Name) andalso whittle_file_name:check(Name) =:= ok.
 
 is_factor(Factor) ->
     has(Factor, [{name, required, fun is_atom/1}, {title, optional, fun is_text/1},

@@ -207,6 +207,10 @@ exists(Config) ->
     ?assertEqual({error, {exists, Other}}, New()),
     ok = whittle_measure_samples:claim(Other),
     ?assertEqual({ok, <<"{}\n">>}, file:read_file(File("samples.jsonl"))),
+    %% A link in a directory of somebody else leads to another file.
+    ok = file:rename(File("samples.jsonl"), in("victim", Config)),
+    ok = file:make_symlink(in("victim", Config), File("samples.jsonl")),
+    ?assertEqual({error, {link, File("samples.jsonl")}}, whittle_measure_samples:claim(Other)),
     ok = file:write_file(File("run.json"), "{}"),
     ?assertEqual({error, {of_a_load_test, in("others", Config)}}, New()).
 
@@ -451,6 +455,8 @@ bad_studies(Config) ->
                  {bad("name => p, command => [\"true\"], ready => \"(\"", "size"),
                   "regular expression"},
                  {bad("name => p, command => [\"true\"]", "sise"), "there is no response sise"},
+                 {bad("name => p, command => [\"true\"]", "#{name => '../x', kind => size}"),
+                  "the value of name is wrong"},
                  {bad("name => p, command => [\"true\"]", "#{kind => printed}"),
                   "the key pattern is missing"},
                  {"#{title => \"t\", titel => 1, programs => [], responses => [size]}.",
@@ -688,8 +694,8 @@ every_error_is_one_line(_) ->
     Errors = [{no_study, "x", ["start"]}, {unreadable, "f", enoent}, {unreadable, "f", "line 1"},
               {wrong, "f", "a program"}, {no_factor, "x", [a]}, {no_level, a, "x", [b]},
               {exists, "d"}, {of_a_load_test, "d"}, {not_empty, {"d", "f"}},
-              {not_empty, {"d", <<255>>}}, {empty, "d"}, {in_use, "d"}, {no_samples, "d"},
-              {changed, [<<"the study">>]},
+              {not_empty, {"d", <<255>>}}, {empty, "d"}, {link, "d"}, {in_use, "d"},
+              {no_samples, "d"}, {changed, [<<"the study">>]},
               {damaged, "f", 2}, {file, "f", enospc}, {file, "f", eacces}, {no_program, "x"},
               {stock, "x", <<"no">>}, {no_tool, size, "x", "y"}, {no_charts, "x"},
               {library, "x", "y"}, {no_unit, x}, {no_directory, x, "d"},

@@ -7,7 +7,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([check_output/2, check_certificates/1, write/4]).
--export([check_beside/1, check_beside/2, write_beside/2]).
+-export([check_beside/1, check_beside/2, write_beside/2, write_beside/3]).
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
 
@@ -124,10 +124,14 @@ check_beside(File) ->
 check_beside(File, Signature) ->
     whittle_pack_file:check(File, whittle_pack_file:begins(Signature)).
 
-%% @doc Writes a file that belongs to an output. The file is complete or does not exist.
+%% @doc Writes a file that belongs to an output, in the place of any other file. The file is
+%% complete or does not exist.
 -spec write_beside(file:filename_all(), iodata()) -> ok | {error, error()}.
 write_beside(File, Bytes) -> write_beside(File, Bytes, fun(_) -> true end).
 
+%% @doc Writes a file as {@link write_beside/2} does, but replaces only an older file of the same
+%% kind, or an empty one.
+-spec write_beside(file:filename_all(), iodata(), is_older()) -> ok | {error, error()}.
 write_beside(File, Bytes, IsOlder) ->
     whittle_pack_file:write(File, Bytes, 8#644, IsOlder).
 
@@ -385,12 +389,16 @@ with_beside({Out, #{beside := {File, IsOlder, Make}}}, Bytes, Write) ->
                fun(_) ->
                        case Beside of
                            {ok, Made} -> write_beside(File, Made, IsOlder);
-                           none -> _ = file:delete(File), ok
+                           none -> remove_older(File, IsOlder)
                        end
                end])
     end);
 with_beside({Out, _}, _, Write) ->
     Write(Out).
+
+remove_older(File, IsOlder) ->
+    _ = [file:delete(File) || IsOlder(File)],
+    ok.
 
 check_name(Name) ->
     case {lists:member(Name, ?PARTS), whittle_file_name:check(Name)} of

@@ -23,6 +23,7 @@
                | {no_sums, file:filename_all()}   % an older output without a list of its files
                %% Output, first file, and the number of more such files
                | {holds_edits, {file:filename_all(), whittle_pack_sums:edit(), non_neg_integer()}}
+               | {unreadable, {file:filename_all(), file:posix() | badarg}}
                | {cannot_write, {file:filename_all(), file:posix() | badarg | no_directory}}
                | {locked, file:filename_all()}.           % a directory
 
@@ -50,14 +51,16 @@ check(Out, IsOlder) ->
     steps([fun(_) -> check(Out) end, fun(_) -> check_older(Out, IsOlder) end]).
 
 check_older(Out, IsOlder) ->
-    %% If the file cannot be read, its permissions decide at the write.
     case whittle_file:first(Out, 1) of
         {ok, <<_>>} ->
             case IsOlder(Out) of
                 true -> ok;
                 false -> {error, {not_ours, Out}}
             end;
-        _ -> ok
+        {ok, <<>>} -> ok;
+        {error, enoent} -> ok;
+        %% A write would replace it: it needs only the permissions of the directory.
+        {error, Reason} -> {error, {unreadable, {Out, Reason}}}
     end.
 
 %% @doc Recognizes older outputs by their first bytes.

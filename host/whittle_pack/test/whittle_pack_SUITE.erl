@@ -456,7 +456,13 @@ several_at_once(Config) ->
                                       #{format => Format,
                                         beside => {Beside, fun(_) -> true end,
                                                    fun(_) -> none end}}),
-         ?assertNot(filelib:is_file(Beside))
+         ?assertNot(filelib:is_file(Beside)),
+         ok = file:write_file(Beside, "mine"),
+         {ok, _} = whittle_pack:write(pack_samples:system(), Runtime, Out,
+                                      #{format => Format,
+                                        beside => {Beside, fun(_) -> false end,
+                                                   fun(_) -> none end}}),
+         ok = file:delete(Beside)
      end || Format <- [exe, dir]],
     ?assertEqual(["dir", "exe"], lists:sort(files(Config))).
 
@@ -686,7 +692,16 @@ no_rights(Config) ->
     ?assertEqual({error, {cannot_write, {"/dev/null/x", enotdir}}},
                  whittle_pack:check_output("/dev/null/x", #{})),
     ?assertEqual({error, {cannot_write, {Out, no_directory}}},
-                 whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Out, #{})).
+                 whittle_pack:write(pack_samples:system(), ?config(runtime, Config), Out, #{})),
+    Secret = ?config(out, Config),
+    ok = file:write_file(Secret, "mine"),
+    ok = file:change_mode(Secret, 0),
+    case file:open(Secret, [read]) of
+        {error, eacces} ->
+            ?assertEqual({error, {unreadable, {Secret, eacces}}},
+                         whittle_pack:check_output(Secret, #{}));
+        {ok, _} -> {comment, "the part about a file that the user cannot read: root reads all"}
+    end.
 
 no_runtime(Config) ->
     Runtime = (?config(runtime, Config))#{executable := "/no/vm"},
