@@ -210,7 +210,8 @@ latest(Known) ->
 -spec accept(stored()) ->
           ok | {error, other_generation | apart | file:posix() | badarg | terminated}.
 accept({{_, Members}, _} = Offer) ->
-    case (Members -- running()) ++ (Members -- docket_mnesia_replica:receivers()) of
+    Apart = (Members -- running()) ++ (Members -- docket_mnesia_replica:receivers()),
+    case docket_mnesia_replica:is_complete() andalso Apart of
         [] -> gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS);
         _ -> {error, apart}
     end.

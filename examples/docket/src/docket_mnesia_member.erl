@@ -19,7 +19,7 @@
 %% the generation too.
 -record(state, {waits = none :: none | loaded | ready | binary(),
                 check = none :: none | reference(),       % the timer of the next check
-                left_out = none :: none | integer(),      % since when other nodes send no changes
+                left_out = none :: none | integer(),      % since when it gets no changes
                 loaded = own :: own | from_others}).      % whose rows it has
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
@@ -53,6 +53,8 @@ first(_) ->
 ready(State) ->
     {ok, _} = mnesia:subscribe(system),
     Loaded = docket_mnesia_schema:loaded(),
+    %% Its own rows are those of the service.
+    _ = [ok = docket_mnesia_replica:complete() || Loaded =:= own],
     ok = docket_generation:give_back(),
     %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
     _ = mnesia:set_master_nodes([]),
@@ -153,11 +155,11 @@ is_present(_) -> false.
 received(Nodes, #state{left_out = Since} = State) ->
     Now = erlang:monotonic_time(millisecond),
     case [Node || Node <- Nodes, leaves_out(Node)] of
-        [] -> joined(State#state{left_out = none});
+        [] -> joined(State);
         _ when Since =:= none -> State#state{left_out = Now};
         _ when Now - Since < ?LEFT_OUT_MS -> State;
         Senders ->
-            restarted("gets no changes", Senders, State#state{left_out = none})
+            restarted("gets no changes", Senders, State)
     end.
 
 leaves_out(Node) ->
@@ -167,14 +169,15 @@ leaves_out(Node) ->
     catch _:_ -> false
     end.
 
-joined(#state{waits = ready} = State) -> State;
+joined(#state{waits = ready} = State) -> State#state{left_out = none};
 joined(State) ->
     case docket_mnesia_replica:join(State#state.loaded) of
         ok ->
             docket:say("the tables are loaded"),
-            State#state{waits = ready};
+            State#state{waits = ready, left_out = none};
         {differs, Node} -> restarted("missed changes while it loaded", [Node], State);
-        {error, _} -> State
+        {error, alone} -> alone(State);
+        {error, _} -> State#state{left_out = none}
     end.
 
 %% Both nodes are members of the same generation, and their databases run apart.
@@ -190,11 +193,25 @@ loses(Node) ->
     catch _:_ -> false
     end.
 
+%% The nodes from which this one has loaded have ended. Its rows may lack changes.
+alone(#state{left_out = Since} = State) ->
+    Now = erlang:monotonic_time(millisecond),
+    if
+        Since =:= none -> State#state{left_out = Now};
+        Now - Since < ?LEFT_OUT_MS -> State;
+        true ->
+            docket:say("this node starts again, because nobody is there to compare its cases with"),
+            anew(State)
+    end.
+
 restarted(Why, Theirs, State) ->
     docket:say(["this node ", Why, ", and takes the cases of ", docket_config:names(Theirs)]),
+    anew(State).
+
+anew(State) ->
     ok = stop(),
     self() ! attempt,
-    State#state{waits = none}.
+    State#state{waits = none, left_out = none}.
 
 %% @private
 -spec terminate(term(), #state{}) -> ok.

@@ -3,7 +3,8 @@
 %% @hidden
 -module(docket_mnesia_replica).
 
--export([fingerprint/2, receivers/0, is_ready/0, join/1, sums/0, confirm/2, flushed/1]).
+-export([fingerprint/2, receivers/0, is_ready/0, is_complete/0, is_source/0, complete/0, forget/0,
+         join/1, sums/0, confirm/2, flushed/1]).
 
 -define(JOIN_MS, 10000).
 -define(CALL_MS, 5000).
@@ -31,18 +32,36 @@ receivers(Table) ->
     catch exit:{aborted, _} -> []
     end.
 
-%% @doc Tells whether this node has loaded all tables, and is a member of its generation, which has
-%% most nodes.
+%% @doc Tells whether this node has all tables, has made sure that they are complete, and is a
+%% member of its generation, which has most nodes.
 -spec is_ready() -> boolean().
-is_ready() -> docket_mnesia_schema:is_loaded() andalso docket_generation:may_change().
+is_ready() -> is_complete() andalso docket_generation:may_change().
+
+%% @doc Tells whether this node has all rows of the members: its own, or those that it has compared.
+-spec is_complete() -> boolean().
+is_complete() -> persistent_term:get(?MODULE, false) andalso docket_mnesia_schema:is_loaded().
+
+%% @doc Tells whether other nodes may take the rows of this one.
+-spec is_source() -> boolean().
+is_source() ->
+    {_, Members} = docket_generation:current(),
+    is_complete() andalso lists:member(node(), Members).
+
+%% @doc Notes that the tables are complete.
+-spec complete() -> ok.
+complete() -> persistent_term:put(?MODULE, true).
+
+%% @doc Forgets that the tables are complete, because they load anew.
+-spec forget() -> ok.
+forget() -> persistent_term:put(?MODULE, false).
 
 %% @doc Makes this node, which has loaded the tables from others, a member. It must have the same
 %% rows as a node that is ready, while nobody can change any.
 %%
 %% Mnesia on a third node may learn late that this one loads, and its changes of that time come
-%% neither with the tables nor after them.
+%% neither with the tables nor after them. The error is `alone' if there is no node to compare with.
 -spec join(Loaded :: own | from_others) ->
-          ok | {differs, node()} | {error, minority | not_ready | busy}.
+          ok | {differs, node()} | {error, minority | not_ready | busy | alone}.
 join(Loaded) ->
     {Worker, Monitor} = spawn_monitor(fun() -> exit({joined, locked_join(Loaded)}) end),
     receive
@@ -61,19 +80,33 @@ locked_join(from_others) ->
     Join = fun() ->
                    _ = [mnesia:write_lock_table(Name) || {Name, _, _} <- docket_cases:tables()],
                    Others = mnesia:system_info(running_db_nodes) -- [node()],
-                   Ready = [Node || Node <- Others,
-                                    erpc:call(Node, ?MODULE, is_ready, [], ?CALL_MS)],
-                   Own = sums(),
-                   case [Node || Node <- Ready,
-                                 erpc:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own] of
-                       [] -> docket_generation:join();
-                       [Node | _] -> {differs, Node}
-                   end
+                   compared([Node || Node <- Others,
+                                     erpc:call(Node, ?MODULE, is_source, [], ?CALL_MS)])
            end,
     case mnesia:transaction(Join) of
         {atomic, Result} -> Result;
         {aborted, _} -> {error, busy}
     end.
+
+compared([]) -> {error, alone};
+compared(Nodes) ->
+    Own = sums(),
+    case [Node || Node <- Nodes, erpc:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own] of
+        [] ->
+            ok = complete(),
+            case docket_generation:join() of
+                ok -> ok;
+                {error, _} = Error ->
+                    %% Without this node, the members may change rows that it does not get.
+                    ok = persistent_term:put(?MODULE, lists:all(fun is_member/1, Nodes)),
+                    Error
+            end;
+        [Node | _] -> {differs, Node}
+    end.
+
+is_member(Node) ->
+    {_, Members} = erpc:call(Node, docket_generation, current, [], ?CALL_MS),
+    lists:member(node(), Members).
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
 -spec sums() -> [{docket_store:table(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
@@ -89,7 +122,7 @@ confirm({_, Members} = Generation, Rows) ->
     docket_generation:current() =:= Generation
         andalso Members -- mnesia:system_info(running_db_nodes) =:= []
         andalso Members -- receivers() =:= []
-        andalso docket_mnesia_schema:is_loaded()
+        andalso is_complete()
         andalso lists:all(fun({Table, Key, Fingerprint}) ->
                                   fingerprint(Table, Key) =:= Fingerprint
                           end, Rows).

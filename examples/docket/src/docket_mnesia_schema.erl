@@ -72,8 +72,9 @@ going_on() ->
 %% @doc Tells whose rows this node has loaded, until the master nodes are forgotten.
 -spec loaded() -> own | from_others.
 loaded() ->
-    case sources() of
-        [Node] when Node =:= node() -> own;
+    case {sources(), docket_generation:current()} of
+        {[Node], _} when Node =:= node() -> own;
+        {_, {_, [Node]}} when Node =:= node() -> own;
         _ -> from_others
     end.
 
@@ -185,7 +186,7 @@ report() ->
 state() ->
     case mnesia:system_info(is_running) of
         yes ->
-            case is_loaded() of
+            case docket_mnesia_replica:is_complete() of
                 true -> running;
                 false -> waiting
             end;
@@ -211,6 +212,7 @@ found() ->
 start() ->
     case directory() of
         ok ->
+            ok = docket_mnesia_replica:forget(),
             docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end]);
         {error, _} = Error -> Error
