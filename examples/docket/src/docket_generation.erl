@@ -6,25 +6,25 @@
 %% generation is still the present one. So each member has all acknowledged changes.
 %%
 %% Members that are down leave, and nodes that have loaded the tables join: a node offers the next
-%% generation to its members, one after the other in the order of the list. A node takes an offer
-%% only if the offer follows the generation that it has, and if it sees all the members run and
-%% sends them its changes. So of two offers that follow the same generation at most one is complete,
-%% and an offer that is not complete loses no change: each of its members had all changes before it.
+%% generation to its members, first to one that was a member before. A node takes an offer only if
+%% the offer follows the generation that it has, and if it sees all the members run and sends them
+%% its changes. So of two offers that follow the same generation at most one is complete, and an
+%% offer that is not complete loses no change: each node that has taken it has all changes.
 %%
 %% The members are a majority. So any majority of the nodes knows the latest generation, and a
 %% start after a crash of all nodes needs no more than a majority (latest/1).
 %%
-%% After such a crash one member loads its own rows, and the others load from it. Two members that
-%% do not see each other could both load their own. So a node first asks for the grant of most
-%% nodes.
+%% After such a crash one node that has taken the latest generation loads its own rows, and the
+%% others load from it. Two such nodes that do not see each other could both load their own. So a
+%% node first asks for the grant of most nodes.
 %% @hidden
 -module(docket_generation).
 -behaviour(gen_server).
 
--export([start_link/0, stored/0, current/0, may_change/0]).
+-export([start_link/0, stored/0, current/0, is_member/1, may_change/0]).
 -export([agree/0, renew/0, join/0, leave/0, begin_new/0, compare/1]).
 -export([may_load_own/0, give_back/0, grant/1, release/1]).
--export([accept/1, latest/1, up_to_date/2]).
+-export([accept/1, order/2, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([generation/0, stored/0]).
@@ -57,11 +57,19 @@ stored() -> persistent_term:get(?MODULE, ?NONE).
 -spec current() -> generation().
 current() -> element(1, stored()).
 
-%% @doc Tells whether this node is a member, and the members are most of all nodes.
+%% @doc Tells whether a node is a member of the present generation.
+-spec is_member(node()) -> boolean().
+is_member(Node) -> lists:member(Node, element(2, current())).
+
+%% @doc Tells whether this node is a member, and the members that run are most of all nodes.
 -spec may_change() -> boolean().
 may_change() ->
+    is_member(node()) andalso docket_cluster:is_majority(running_members()).
+
+running_members() ->
     {_, Members} = current(),
-    lists:member(node(), Members) andalso docket_cluster:is_majority(Members).
+    Running = running(),
+    [Node || Node <- Members, lists:member(Node, Running)].
 
 running() ->
     try mnesia:system_info(running_db_nodes)
@@ -76,7 +84,7 @@ agree() ->
         {true, []} -> ok;
         {true, [_ | _]} -> offered(shrink);
         {false, _} ->
-            {error, case lists:member(node(), Members) of
+            {error, case is_member(node()) of
                         true -> minority;
                         false -> not_ready
                     end}
@@ -90,9 +98,10 @@ renew() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Makes this node, which has loaded the tables, a member.
+%% @doc Makes this node, which has loaded the tables, a member. The offers end with the caller, which
+%% has locked the tables.
 -spec join() -> ok | {error, minority | not_ready}.
-join() -> offered(grow).
+join() -> offer(grow).
 
 offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
 
@@ -206,6 +215,15 @@ latest(Known) ->
             end
     end.
 
+%% @doc Returns in which order the members get an offer: first one of the other nodes that run and
+%% were members before. From then on the members cannot make a change without the new ones, so a new
+%% member that takes the offer has all changes.
+-spec order(stored(), Others :: [node()]) -> [node()].
+order({{_, Members}, {_, Before}}, Others) ->
+    {Old, New} = lists:partition(fun(Node) -> lists:member(Node, Before) end, Members),
+    First = lists:sublist([Node || Node <- Old, lists:member(Node, Others)], 1),
+    First ++ New ++ (Old -- First).
+
 %% @doc Takes the next generation. Other nodes offer it.
 -spec accept(stored()) ->
           ok | {error, other_generation | apart | file:posix() | badarg | terminated}.
@@ -300,8 +318,8 @@ store(Stored) ->
 %% Offers
 
 offer(shrink) ->
-    {{Number, Members} = Base, _} = stored(),
-    Left = [Node || Node <- Members, lists:member(Node, running())],
+    {{Number, _} = Base, _} = stored(),
+    Left = running_members(),
     case docket_cluster:is_majority(Left) of
         true -> offer({{Number + 1, ordered(Left)}, Base});
         false -> {error, minority}
@@ -313,12 +331,27 @@ offer(grow) ->
     case lists:max([?NONE | Known]) of
         {{0, _}, _} -> {error, not_ready};
         {{Number, Members} = Base, _} = Latest ->
+            Left = [Node || Node <- Members, lists:member(Node, running())],
+            %% Members that are down leave, if most nodes stay: each member has all changes.
+            MayLeave = Left =:= Members orelse docket_cluster:is_majority([node() | Left]),
             case lists:member(node(), Members) of
-                true -> offer(Latest);
-                false -> offer({{Number + 1, ordered([node() | Members])}, Base})
+                true -> offer_again(Latest);
+                false when MayLeave -> offer({{Number + 1, ordered([node() | Left])}, Base});
+                false -> {error, minority}
             end
     end;
-offer({{_, Members}, _} = Offer) -> offer_to(Members, Offer).
+offer(Offer) -> offer_to(order(Offer, running() -- [node()]), Offer).
+
+%% A member may have ended before it took the offer.
+offer_again({{_, Members}, _} = Latest) ->
+    case {offer(Latest), stored()} of
+        {{error, _} = Error, Latest} ->
+            case Members -- running() of
+                [] -> Error;
+                [_ | _] -> offer(shrink)
+            end;
+        {Result, _} -> Result
+    end.
 
 ordered(Nodes) -> [Node || Node <- docket_cluster:nodes(), lists:member(Node, Nodes)].
 

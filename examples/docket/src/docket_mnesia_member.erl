@@ -163,9 +163,7 @@ received(Nodes, #state{left_out = Since} = State) ->
     end.
 
 leaves_out(Node) ->
-    try erpc:call(Node, docket_mnesia_replica, is_ready, [], ?CALL_MS)
-            andalso not lists:member(node(), erpc:call(Node, docket_mnesia_replica, receivers, [],
-                                                       ?CALL_MS))
+    try erpc:call(Node, docket_mnesia_replica, leaves_out, [node()], ?CALL_MS)
     catch _:_ -> false
     end.
 

@@ -3,8 +3,10 @@
 %% @hidden
 -module(docket_mnesia_replica).
 
--export([fingerprint/2, receivers/0, is_ready/0, is_complete/0, is_source/0, complete/0, forget/0,
-         join/1, sums/0, confirm/2, flushed/1]).
+-export([fingerprint/2, receivers/0, leaves_out/1, is_ready/0, is_complete/0, is_source/0,
+         complete/0, forget/0, join/1, sums/0, confirm/3, flushed/1]).
+
+-export_type([row/0]).
 
 -define(JOIN_MS, 10000).
 -define(CALL_MS, 5000).
@@ -32,28 +34,38 @@ receivers(Table) ->
     catch exit:{aborted, _} -> []
     end.
 
-%% @doc Tells whether this node has all tables, has made sure that they are complete, and is a
-%% member of its generation, which has most nodes.
+%% @doc Tells whether this node is ready, and does not send its changes to a node. Other nodes ask
+%% this.
+-spec leaves_out(node()) -> boolean().
+leaves_out(Node) -> is_ready() andalso not lists:member(Node, receivers()).
+
+%% @doc Tells whether this node has all tables, and has joined a generation of which most nodes run.
 -spec is_ready() -> boolean().
-is_ready() -> is_complete() andalso docket_generation:may_change().
+is_ready() ->
+    persistent_term:get(?MODULE, incomplete) =:= joined andalso docket_mnesia_schema:is_loaded()
+        andalso docket_generation:may_change().
 
 %% @doc Tells whether this node has all rows of the members: its own, or those that it has compared.
 -spec is_complete() -> boolean().
-is_complete() -> persistent_term:get(?MODULE, false) andalso docket_mnesia_schema:is_loaded().
+is_complete() ->
+    persistent_term:get(?MODULE, incomplete) =/= incomplete
+        andalso docket_mnesia_schema:is_loaded().
 
 %% @doc Tells whether other nodes may take the rows of this one.
 -spec is_source() -> boolean().
-is_source() ->
-    {_, Members} = docket_generation:current(),
-    is_complete() andalso lists:member(node(), Members).
+is_source() -> is_complete() andalso docket_generation:is_member(node()).
 
 %% @doc Notes that the tables are complete.
 -spec complete() -> ok.
-complete() -> persistent_term:put(?MODULE, true).
+complete() -> persistent_term:put(?MODULE, complete).
 
 %% @doc Forgets that the tables are complete, because they load anew.
 -spec forget() -> ok.
-forget() -> persistent_term:put(?MODULE, false).
+forget() ->
+    ok = docket_mnesia_unsettled:add_all(),
+    incomplete().
+
+incomplete() -> persistent_term:put(?MODULE, incomplete).
 
 %% @doc Makes this node, which has loaded the tables from others, a member. It must have the same
 %% rows as a node that is ready, while nobody can change any.
@@ -63,20 +75,21 @@ forget() -> persistent_term:put(?MODULE, false).
 -spec join(Loaded :: own | from_others) ->
           ok | {differs, node()} | {error, minority | not_ready | busy | alone}.
 join(Loaded) ->
-    {Worker, Monitor} = spawn_monitor(fun() -> exit({joined, locked_join(Loaded)}) end),
-    receive
-        {'DOWN', Monitor, process, Worker, {joined, Result}} -> Result;
-        {'DOWN', Monitor, process, Worker, _} -> {error, busy}
-    after ?JOIN_MS ->
-        true = exit(Worker, kill),
-        receive
-            {'DOWN', Monitor, process, Worker, {joined, Result}} -> Result;
-            {'DOWN', Monitor, process, Worker, _} -> {error, busy}
-        end
+    case joined(Loaded) of
+        ok -> persistent_term:put(?MODULE, joined);
+        Other -> Other
     end.
 
-locked_join(own) -> docket_generation:join();
-locked_join(from_others) ->
+joined(own) -> docket_generation:join();
+joined(from_others) ->
+    case docket_worker:run(fun locked_join/0, ?JOIN_MS, mnesia_tm) of
+        {done, Result} -> Result;
+        _ ->
+            ok = incomplete(),
+            {error, busy}
+    end.
+
+locked_join() ->
     Join = fun() ->
                    _ = [mnesia:write_lock_table(Name) || {Name, _, _} <- docket_cases:tables()],
                    Others = mnesia:system_info(running_db_nodes) -- [node()],
@@ -98,15 +111,13 @@ compared(Nodes) ->
                 ok -> ok;
                 {error, _} = Error ->
                     %% Without this node, the members may change rows that it does not get.
-                    ok = persistent_term:put(?MODULE, lists:all(fun is_member/1, Nodes)),
+                    _ = [ok = incomplete() || not lists:all(fun counts_this_node/1, Nodes)],
                     Error
             end;
         [Node | _] -> {differs, Node}
     end.
 
-is_member(Node) ->
-    {_, Members} = erpc:call(Node, docket_generation, current, [], ?CALL_MS),
-    lists:member(node(), Members).
+counts_this_node(Node) -> erpc:call(Node, docket_generation, is_member, [node()], ?CALL_MS).
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
 -spec sums() -> [{docket_store:table(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
@@ -116,22 +127,24 @@ sums() ->
      || {Name, _, _} <- docket_cases:tables()].
 
 %% @doc Tells whether this node has the same generation and the same rows, and sees all members run
-%% and get its changes. The caller has locked the rows.
--spec confirm(docket_generation:generation(), [row()]) -> boolean().
-confirm({_, Members} = Generation, Rows) ->
+%% and get its changes. The caller has locked the rows. It changes them next, as the notes say.
+-spec confirm(docket_generation:generation(), [row()], [docket_mnesia_unsettled:note()]) ->
+          boolean().
+confirm({_, Members} = Generation, Rows, Notes) ->
     docket_generation:current() =:= Generation
         andalso Members -- mnesia:system_info(running_db_nodes) =:= []
         andalso Members -- receivers() =:= []
         andalso is_complete()
         andalso lists:all(fun({Table, Key, Fingerprint}) ->
                                   fingerprint(Table, Key) =:= Fingerprint
-                          end, Rows).
+                          end, Rows)
+        andalso docket_mnesia_unsettled:add(Notes) =:= ok.
 
 %% @doc Waits until the log of this node is on its disk, and confirms the generation.
 -spec flushed(docket_generation:generation()) -> boolean() | {error, disk}.
 flushed(Generation) ->
     case {mnesia:sync_log(), docket_disk_watch:has_failed()} of
-        {ok, false} -> confirm(Generation, []);
+        {ok, false} -> confirm(Generation, [], []);
         _ ->
             ok = docket_mnesia_member:disk_failed(),
             {error, disk}

@@ -83,7 +83,8 @@ sources() ->
     catch exit:{aborted, _} -> []
     end.
 
-known(First) -> docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun wait/0]).
+known(First) ->
+    docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun wait/0, fun saved/0]).
 
 %% This node has no database.
 fresh(Reports) ->
@@ -107,8 +108,8 @@ begun() ->
         {error, Reason} -> {error, {directory, {docket_config:get(dir), Reason}}}
     end.
 
-%% This node has a database. It loads the rows of a node that runs. If none runs, the first member
-%% of the latest generation loads its own rows, and the others wait for it.
+%% This node has a database. It loads the rows of a node that runs. If none runs, the first node that
+%% has taken the latest generation loads its own rows, and the others wait for it.
 again(Reports) ->
     Own = {node(), {waiting, docket_generation:current()}},
     Running = running([Own | Reports]),
@@ -117,10 +118,10 @@ again(Reports) ->
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
         {_, [_ | _], _} -> loading(Running);
-        {_, [], {ok, {_, Members}}} ->
-            Here = [node() | [Node || {Node, {waiting, _}} <- Reports]],
-            case [Node || Node <- docket_cluster:nodes(), lists:member(Node, Members),
-                          lists:member(Node, Here)] of
+        {_, [], {ok, {_, Members} = Generation}} ->
+            %% A member that has not taken the generation yet may lack changes.
+            Taken = [Node || {Node, {waiting, Stored}} <- [Own | Reports], Stored =:= Generation],
+            case [Node || Node <- docket_cluster:nodes(), lists:member(Node, Taken)] of
                 [First | _] when First =:= node() -> loading_own();
                 [First | _] -> {wait, ["waits until ", name(First), " has loaded the cases"]};
                 [] when IsForced -> loading_forced();
@@ -329,6 +330,19 @@ wait() ->
         ok -> ok;
         {timeout, _} -> {wait, "waits for the tables, which load"};
         {error, Reason} -> {error, {load, Reason}}
+    end.
+
+%% Writes all rows to the disk, if they come from another node. Mnesia writes the rows that it gets
+%% first, and keeps the changes of that time only in memory (`mnesia_loader:finish_copy/6'). This
+%% node must have them after a crash of all nodes. It is no member yet, so nobody waits for this.
+saved() ->
+    case {loaded(), kind()} of
+        {from_others, disc_copies} ->
+            case mnesia_controller:snapshot_dcd(names()) of
+                dumped -> ok;
+                {error, Reason} -> {error, {load, Reason}}
+            end;
+        _ -> ok
     end.
 
 %% @doc Tells whether this node has loaded its copies of all tables. Mnesia also reads from another

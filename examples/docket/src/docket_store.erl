@@ -5,7 +5,7 @@
 %% @hidden
 -module(docket_store).
 
--export([check/0, start_link/0, run/1, ready/0, new_id/1, format_error/1]).
+-export([check/0, children/0, start_link/0, run/1, ready/0, new_id/1, format_error/1]).
 
 -export_type([rows/0, table/0, row/0, refusal/0]).
 
@@ -19,7 +19,9 @@
 
 %% Checks what the store needs from outside.
 -callback check() -> ok | {error, term()}.
-%% Starts the process of the store. It may get ready later.
+%% Gives the processes of the store, in the order of their start. The argument is the main one.
+-callback children(supervisor:child_spec()) -> [supervisor:child_spec()].
+%% Starts the main process of the store. It may get ready later.
 -callback start_link() -> gen_server:start_ret().
 -callback ready() -> boolean().
 -callback run(write | read | scan, docket_cases:operation()) ->
@@ -37,7 +39,11 @@
 -spec check() -> ok | {error, term()}.
 check() -> (store()):check().
 
-%% @doc Starts the store, and makes the source of ids.
+%% @doc Gives the child specifications of the processes of the store.
+-spec children() -> [supervisor:child_spec()].
+children() -> (store()):children(#{id => store, start => {?MODULE, start_link, []}}).
+
+%% @doc Starts the main process of the store, and makes the source of ids.
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     ok = persistent_term:put(?MODULE, docket_id:source(docket_cluster:number())),

@@ -2,19 +2,34 @@
 %%
 %% The setting `mode' chooses the activity of an operation that writes or reads by key. A scan reads
 %% the local replica without locks, because a lock on the whole table would stop all writers.
+%%
+%% Mnesia may run a transaction several times. What one run has read and written is in the process
+%% dictionary (`#run{}').
 %% @hidden
 -module(docket_store_mnesia).
 -behaviour(docket_store).
 
--export([check/0, start_link/0, ready/0, run/2, format_error/1]).
+-export([check/0, children/1, start_link/0, ready/0, run/2, format_error/1]).
 -export([read/3, write/2, delete/2, before/2]).
 
 -define(CONFIRM_MS, 2000).
 -define(PAUSE_MS, 20).
 
+-record(run, {locked = [] :: [docket_mnesia_replica:row()],     % that may change
+              written = [] :: [{docket_store:table(), Key :: term()}],
+              seen = [] :: [docket_mnesia_unsettled:note()],    % about the rows that it has read
+              made = [] :: [docket_mnesia_unsettled:note()]}).  % about its own change
+
 %% @doc Checks the directory.
 -spec check() -> ok | {error, docket_mnesia_schema:error()}.
 check() -> docket_mnesia_schema:directory().
+
+%% @doc Gives the processes: those that the given one needs, and the one that flushes.
+-spec children(supervisor:child_spec()) -> [supervisor:child_spec()].
+children(Store) ->
+    [#{id => generation, start => {docket_generation, start_link, []}},
+     #{id => unsettled, start => {docket_mnesia_unsettled, start_link, []}}, Store,
+     docket_disk:child_spec()].
 
 %% @doc Starts the process that starts Mnesia.
 -spec start_link() -> gen_server:start_ret().
@@ -30,8 +45,7 @@ ready() -> docket_mnesia_replica:is_ready().
           {ok, term()} | {error, docket_cases:refusal() | docket_store:refusal()}.
 run(Kind, Operation) ->
     Fun = fun() -> docket_cases:work(?MODULE, Operation) end,
-    %% While a table loads, a scan would see a part of it.
-    case {docket_mnesia_schema:is_loaded(), Kind} of
+    case {docket_mnesia_replica:is_complete(), Kind} of
         {true, write} -> changed(Fun, now_ms() + docket_config:get(deadline));
         {true, _} -> stored(Kind, Fun);
         {false, _} -> {error, not_ready}
@@ -57,74 +71,80 @@ now_ms() -> erlang:monotonic_time(millisecond).
 
 pause() -> receive after ?PAUSE_MS -> ok end.
 
+%% A reader waits for the disks like a writer, if they may lack what it has read.
 stored(Kind, Fun) ->
-    case {Kind, activity(Kind, Fun), docket_config:get(mode), docket_config:get(dir)} of
-        {write, {ok, _} = Done, Mode, [_ | _]}
-          when Mode =:= sync_transaction; Mode =:= sync_dirty ->
+    {Result, #run{seen = Seen} = Run} = activity(Kind, Fun),
+    case {is_flushed(Kind, Result), Seen} of
+        {false, []} -> Result;
+        {IsChange, _} ->
             case docket_disk:sync() of
-                ok -> Done;
-                {error, _} = Error -> Error
-            end;
-        {_, Result, _, _} -> Result
+                ok ->
+                    ok = settle(Kind, Run),
+                    Result;
+                {error, _} = Error when IsChange -> Error;
+                {error, _} -> {error, not_ready}
+            end
     end.
 
-%% The activity runs in a process of its own, because it could wait forever: for a lock of a node
-%% that is cut off, or for a database that restarts after a partition.
-activity(Kind, Fun) ->
-    Database = monitor(process, mnesia_tm),
-    Mode = mode(Kind),
-    {Worker, Ended} = spawn_monitor(fun() -> exit({done, attempt(Kind, Mode, Fun)}) end),
-    Result = receive
-                 {'DOWN', Ended, process, Worker, {done, Done}} -> Done;
-                 {'DOWN', Ended, process, Worker, Reason} -> exit(Reason);
-                 {'DOWN', Database, process, _, noproc} -> given_up(Worker, Ended, read);
-                 {'DOWN', Database, process, _, _} -> given_up(Worker, Ended, Kind)
-             after docket_config:get(deadline) -> given_up(Worker, Ended, Kind)
-             end,
-    true = demonitor(Database, [flush]),
-    Result.
+is_flushed(write, {ok, _}) ->
+    docket_config:get(dir) =/= none
+        andalso lists:member(docket_config:get(mode), [sync_transaction, sync_dirty]);
+is_flushed(_, _) -> false.
 
-given_up(Worker, Ended, Kind) ->
-    true = exit(Worker, kill),
-    receive
-        {'DOWN', Ended, process, Worker, {done, Done}} -> Done;
-        {'DOWN', Ended, process, Worker, _} when Kind =:= write -> {error, unknown};
-        {'DOWN', Ended, process, Worker, _} -> {error, not_ready}
+%% A scan takes no locks, so a note that it has seen may be about a change that is not made yet.
+settle(scan, _) -> ok;
+settle(_, #run{seen = Seen, made = []}) -> docket_mnesia_unsettled:settle(Seen);
+settle(_, #run{seen = Seen, made = Made}) ->
+    {_, Members} = docket_generation:current(),
+    _ = [erpc:cast(Member, docket_mnesia_unsettled, settle, [Made]) || Member <- Members,
+                                                                       Member =/= node()],
+    docket_mnesia_unsettled:settle(Made ++ Seen).
+
+activity(Kind, Fun) ->
+    Mode = mode(Kind),
+    case docket_worker:run(fun() -> attempt(Kind, Mode, Fun) end, docket_config:get(deadline),
+                           mnesia_tm) of
+        {done, Result} -> Result;
+        {failed, Reason} -> exit(Reason);
+        {stopped, Reason} when Kind =:= write, Reason =/= noproc -> {{error, unknown}, #run{}};
+        {stopped, _} -> {{error, not_ready}, #run{}}
     end.
 
 attempt(Kind, Mode, Fun) ->
-    Checked = case Kind =:= write andalso lists:member(Mode, [transaction, sync_transaction]) of
-                  true -> fun() -> confirmed(Fun) end;
-                  false -> Fun
-              end,
-    try mnesia:activity(Mode, Checked)
+    IsChecked = Kind =:= write andalso lists:member(Mode, [transaction, sync_transaction]),
+    Run = fun() ->
+                  _ = put(?MODULE, #run{}),
+                  case Fun() of
+                      {ok, _} = Done when IsChecked -> confirmed(Done, get(?MODULE));
+                      Result -> Result
+                  end
+          end,
+    try {mnesia:activity(Mode, Run), get(?MODULE)}
     catch
-        exit:{aborted, {no_majority, _}} -> {error, minority};
-        exit:{aborted, other_copies} -> {error, other_copies};
+        exit:{aborted, {no_majority, _}} -> {{error, minority}, #run{}};
+        exit:{aborted, other_copies} -> {{error, other_copies}, #run{}};
         %% Another node has ended within the transaction.
         exit:{aborted, {node_not_running, Node}} when Kind =:= write, Node =/= node() ->
-            {error, other_copies};
+            {{error, other_copies}, #run{}};
         exit:{aborted, Reason}:Stack ->
             case is_absent(Reason) of
-                true -> {error, not_ready};
+                true -> {{error, not_ready}, #run{}};
                 false -> erlang:raise(exit, {aborted, Reason}, Stack)
             end
     end.
 
 %% After a partition that only some nodes have noticed, one node's rows may be old. So all members
 %% confirm, while the rows are locked, that they have the same rows and the same generation.
-confirmed(Fun) ->
-    _ = erase(?MODULE),
-    case Fun() of
-        {ok, _} = Done ->
-            {_, Members} = Generation = docket_generation:current(),
-            Rows = case get(?MODULE) of undefined -> []; Locked -> Locked end,
-            case lists:usort(erpc:multicall(Members, docket_mnesia_replica, confirm,
-                                            [Generation, Rows], ?CONFIRM_MS)) of
-                [{ok, true}] -> Done;
-                _ -> mnesia:abort(other_copies)
-            end;
-        {error, _} = Error -> Error
+confirmed(Done, #run{locked = Locked, written = Written} = Run) ->
+    {_, Members} = Generation = docket_generation:current(),
+    Change = make_ref(),
+    Made = [{Key, Change} || docket_mnesia_unsettled:is_needed(), Key <- Written],
+    case lists:usort(erpc:multicall(Members, docket_mnesia_replica, confirm,
+                                    [Generation, Locked, Made], ?CONFIRM_MS)) of
+        [{ok, true}] ->
+            _ = put(?MODULE, Run#run{made = Made}),
+            Done;
+        _ -> mnesia:abort(other_copies)
     end.
 
 %% The reasons of Mnesia for a table that is not loaded, or a database that does not run
@@ -138,21 +158,34 @@ mode(_) -> docket_config:get(mode).
 
 %% @doc Reads the row with a key.
 -spec read(docket_store:table(), term(), read | write) -> [docket_store:row()].
-read(Table, Key, read) -> mnesia:read(Table, Key, read);
-read(Table, Key, write) ->
-    Rows = mnesia:read(Table, Key, write),
+read(Table, Key, Lock) ->
+    Rows = mnesia:read(Table, Key, Lock),
+    #run{locked = Locked, seen = Seen} = Run = get(?MODULE),
+    Notes = case docket_mnesia_unsettled:is_needed() of
+                true -> docket_mnesia_unsettled:notes(Table, Key);
+                false -> []
+            end,
     %% The table still has the rows from before this transaction.
-    _ = put(?MODULE, [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)}
-                      | case get(?MODULE) of undefined -> []; Others -> Others end]),
+    May = [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)} || Lock =:= write],
+    _ = put(?MODULE, Run#run{locked = May ++ Locked, seen = Notes ++ Seen}),
     Rows.
 
 %% @doc Writes a row.
 -spec write(docket_store:table(), docket_store:row()) -> ok.
-write(Table, Row) -> mnesia:write(Table, Row, write).
+write(Table, Row) ->
+    ok = written(Table, element(2, Row)),
+    mnesia:write(Table, Row, write).
 
 %% @doc Deletes the row with a key.
 -spec delete(docket_store:table(), term()) -> ok.
-delete(Table, Key) -> mnesia:delete(Table, Key, write).
+delete(Table, Key) ->
+    ok = written(Table, Key),
+    mnesia:delete(Table, Key, write).
+
+written(Table, Key) ->
+    #run{written = Written} = Run = get(?MODULE),
+    _ = put(?MODULE, Run#run{written = [{Table, Key} | Written]}),
+    ok.
 
 %% @doc Finds the greatest key before a key.
 -spec before(docket_store:table(), term()) -> term() | '$end_of_table'.

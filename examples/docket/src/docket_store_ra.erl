@@ -10,7 +10,7 @@
 %% Ra need not be there.
 -ignore_xref([{ra, process_command, 3}, {ra, consistent_query, 3}, {ra, local_query, 3}]).
 
--export([check/0, start_link/0, ready/0, run/2, format_error/1]).
+-export([check/0, children/1, start_link/0, ready/0, run/2, format_error/1]).
 
 -export_type([error/0]).
 
@@ -34,6 +34,10 @@ check() ->
                 {error, Reason} -> {error, {directory, {Dir, Reason}}}
             end
     end.
+
+%% @doc Gives the processes: only the given one.
+-spec children(supervisor:child_spec()) -> [supervisor:child_spec()].
+children(Store) -> [Store].
 
 %% @doc Starts the process that makes this node a member of the group.
 -spec start_link() -> gen_server:start_ret().

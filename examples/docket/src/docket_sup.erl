@@ -16,11 +16,9 @@ init([]) ->
     Waiting = docket_config:get(waiting),
     Patience = docket_config:get(patience),
     {ok, {#{strategy => one_for_one, intensity => 10, period => 10},
-          [#{id => cluster, start => {docket_cluster, start_link, []}},
-           #{id => generation, start => {docket_generation, start_link, []}},
-           #{id => store, start => {docket_store, start_link, []}},
-           docket_disk:child_spec(),
-           gate(docket_store_gate, #{running => docket_config:get(running), waiting => Waiting,
+          [#{id => cluster, start => {docket_cluster, start_link, []}}]
+          ++ docket_store:children() ++
+          [gate(docket_store_gate, #{running => docket_config:get(running), waiting => Waiting,
                                      patience => Patience}),
            gate(docket_picture_gate, #{running => docket_config:get(pictures), waiting => Waiting,
                                        patience => Patience}),

@@ -3,9 +3,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([stays/1, latest/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1, old_copy/1,
-         empty_log/1, replaced/1, forgotten_copy/1, missed_change/1, full_disk/1, forced/1,
-         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
+-export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
+         all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
+         saved_change/1, untaken_offer/1, unsettled/1, full_disk/1, forced/1, replaced_of_two/1,
+         in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -13,9 +14,10 @@
 -define(SECRET, "secret").
 
 all() ->
-    [stays, latest, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
-     replaced, forgotten_copy, missed_change, full_disk, forced, replaced_of_two,
-     in_memory, waits_for_others, alone_of_three, halves, future].
+    [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
+     replaced, forgotten_copy, missed_change, saved_change, untaken_offer, unsettled,
+     full_disk, forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves,
+     future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -63,6 +65,17 @@ latest(_) ->
              {{'c@x', {2, [A, 'c@x']}}, [{'b@x', {3, [A, 'b@x']}}], false},
              {{'b@x', {2, ['b@x', 'c@x']}}, [{A, {3, [A, 'b@x']}}], true}]],
     ok = application:unload(docket).
+
+%% A new member takes no offer before one of the others has taken it: until then they may change rows
+%% without it.
+order(_) ->
+    [?assertEqual({Offer, Others, Order}, {Offer, Others, docket_generation:order(Offer, Others)})
+     || {Offer, Others, Order} <-
+            [{{{3, [a, b, c]}, {2, [b, c]}}, [b, c], [b, a, c]},
+             {{{3, [a, b, c]}, {2, [b, c]}}, [c], [c, a, b]},
+             {{{3, [a, b, c]}, {2, [c]}}, [a, c], [c, a, b]},
+             {{{3, [a, b]}, {2, [a, b, c]}}, [b], [b, a]},
+             {{{1, [a]}, {0, []}}, [], [a]}]].
 
 %% A node with a wrong name says so, instead of waiting for a majority forever.
 unlisted(_) ->
@@ -167,6 +180,58 @@ missed_change(Config) ->
     true = on(B, ets, delete, [docket_case, Id]),
     ?assertMatch({differs, _}, joined(B)),
     stopped([A, B, C]).
+
+%% A node gets changes while it loads, which Mnesia keeps only in memory. They are on its disk before
+%% it joins, so they are there when all nodes were killed and this one loads its own rows.
+saved_change(Config) ->
+    [A, B, C] = Peers = started(names(3), Config),
+    [_, Second, Third] = names(3),
+    [ok = has_members(Peer, names(3)) || Peer <- Peers],
+    {Owner, _} = Id = new_case(A),
+    [Row] = on(B, ets, lookup, [docket_case, Id]),
+    Key = {Owner, on(B, docket_store, new_id, [erlang:system_time(millisecond)])},
+    %% As such a change arrives: in memory, and in no log
+    true = on(B, ets, insert, [docket_case, setelement(2, Row, Key)]),
+    ok = on(B, docket_mnesia_schema, attempt, []),
+    [ok = kill(Peer) || Peer <- [C, B, A]],
+    Again = [start(Name, names(3), Config) || Name <- [Second, Third]],
+    [ok = until(Peer, ready, true) || Peer <- Again],
+    [?assertMatch({ok, _}, show(Key, Peer)) || Peer <- Again],
+    stopped(Again).
+
+%% The second node has taken an offer with the first one as a new member, and then all were killed.
+%% The first one, which has not taken it, must not load its old rows.
+untaken_offer(Config) ->
+    [A, B, C] = started(names(3), Config),
+    [First, Second, Third] = names(3),
+    ok = kill(A),
+    ok = until(B, ready, true),
+    Id = new_case_again(B),
+    {Number, _} = Base = on(B, docket_generation, current, []),
+    ?assertMatch({_, [Second, Third]}, Base),
+    [ok = kill(Peer) || Peer <- [C, B]],
+    Offer = {{Number + 1, names(3)}, Base},
+    ok = file:write_file(filename:join(dir(Second, Config), "docket.generation"),
+                         io_lib:format("~0p.~n", [Offer])),
+    Again = started([First, Second, Third], Config),
+    [?assertMatch({ok, _}, show(Id, Peer)) || Peer <- Again],
+    stopped(Again).
+
+%% A change that may not be on all disks is shown only when it is there.
+unsettled(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(A),
+    Note = {{docket_case, Id}, make_ref()},
+    ok = on(A, docket_mnesia_unsettled, add, [[Note]]),
+    {ok, _} = show(Id, A),
+    %% The read has waited for the disks.
+    ?assertEqual([], on(A, docket_mnesia_unsettled, notes, [docket_case, Id])),
+    [ok = kill(Peer) || Peer <- [B, C]],
+    ok = until(A, ready, false),
+    {ok, _} = show(Id, A),
+    ok = on(A, docket_mnesia_unsettled, add, [[Note]]),
+    ?assertEqual({error, not_ready}, show(Id, A)),
+    stopped([A]).
 
 joined(Peer) ->
     case on(Peer, docket_mnesia_replica, join, [from_others]) of
@@ -349,7 +414,6 @@ until(Peer, has, Key) ->
 
 %% Asks for the reason, without the process that tries again and again.
 error_of(Peer) ->
-    _ = on(Peer, application, stop, [docket]),
-    _ = on(Peer, mnesia, stop, []),
+    _ = on(Peer, supervisor, terminate_child, [docket_sup, store]),
     {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
     Reason.
