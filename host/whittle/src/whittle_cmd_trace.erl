@@ -141,10 +141,7 @@ doubts(Own, Ends) ->
 %% Writes the recording, and then removes the directory. The run may have taken an hour.
 write(Out, Dir, Bytes) ->
     %% Another file may have appeared there during the run.
-    Written = whittle_work:steps(
-                [fun(_) -> whittle_pack:check_beside(Out, whittle_shake_evidence:signature()) end,
-                 fun(_) -> whittle_pack:write_beside(Out, Bytes) end]),
-    case Written of
+    case whittle_pack:write_beside(Out, Bytes, whittle_shake_evidence:signature()) of
         ok ->
             whittle_recording:remove(Dir);
         {error, Error} ->

@@ -130,8 +130,11 @@ check_beside(File, Signature) ->
 write_beside(File, Bytes) -> write_beside(File, Bytes, fun(_) -> true end).
 
 %% @doc Writes a file as {@link write_beside/2} does, but replaces only an older file of the same
-%% kind, or an empty one.
--spec write_beside(file:filename_all(), iodata(), is_older()) -> ok | {error, error()}.
+%% kind, or an empty one. An older file begins with the given bytes, or the function knows it.
+-spec write_beside(file:filename_all(), iodata(), Signature :: binary() | is_older()) ->
+          ok | {error, error()}.
+write_beside(File, Bytes, Signature) when is_binary(Signature) ->
+    write_beside(File, Bytes, whittle_pack_file:begins(Signature));
 write_beside(File, Bytes, IsOlder) ->
     whittle_pack_file:write(File, Bytes, 8#644, IsOlder).
 

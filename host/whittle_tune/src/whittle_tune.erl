@@ -119,8 +119,7 @@ tune(Path, #{out := Out} = Options) ->
        end,
        fun(Found) ->
                whittle_work:steps(
-                 [fun(_) -> free(Out, signature()) end,
-                  fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
+                 [fun(_) -> whittle_tune_report:write(Out, Path, Found) end,
                   fun(_) -> whittle_tune_report:page(Dir, Found) end,
                   fun(#{page := Page, notes := Notes}) ->
                           {ok, #{found => Found, out => Out, dir => Dir, page => Page,
@@ -145,20 +144,8 @@ with(_, _, {error, _} = Error) -> Error;
 with(none, _, Result) -> Result;
 with(Bytes, Out, {ok, Found}) ->
     File = recording(Out),
-    whittle_work:steps(
-      [fun(_) -> free(File, whittle_shake_evidence:signature()) end,
-       fun(_) ->
-               case whittle_file:replace(File, Bytes) of
-                   ok -> {ok, Found#{build => #{evidence => filename:basename(File),
-                                                seen => only}}};
-                   {error, Reason} -> {error, {file, File, Reason}}
-               end
-       end]).
-
-%% Another file may have appeared there during the search.
-free(File, Signature) ->
-    case whittle_pack:check_beside(File, Signature) of
-        ok -> ok;
+    case whittle_pack:write_beside(File, Bytes, whittle_shake_evidence:signature()) of
+        ok -> {ok, Found#{build => #{evidence => filename:basename(File), seen => only}}};
         {error, Reason} -> {error, {pack, Reason}}
     end.
 

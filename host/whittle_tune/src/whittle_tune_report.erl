@@ -91,13 +91,13 @@ front(#{results := Results, validation := Validation, candidates := Candidates, 
 -spec signature() -> binary().
 signature() -> <<?SIGNATURE>>.
 
-%% @doc Writes the file of settings, for `whittle build --settings'.
+%% @doc Writes the file of settings, for `whittle build --settings'. It replaces only an older one.
 -spec write(file:filename(), file:filename(), whittle_tune_search:found()) ->
-          ok | {error, {file, file:filename(), file:posix() | badarg | terminated}}.
+          ok | {error, {pack, whittle_pack:error()}}.
 write(File, Path, Found) ->
-    case whittle_file:replace(File, text(Path, Found)) of
+    case whittle_pack:write_beside(File, text(Path, Found), signature()) of
         ok -> ok;
-        {error, Reason} -> {error, {file, File, Reason}}
+        {error, Reason} -> {error, {pack, Reason}}
     end.
 
 %% @doc Returns the text of the file of settings.

@@ -5,11 +5,11 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([searched/1, stopped/1, used_directory/1, budget_below_code/1, short_work/1,
-         endless_workload/1, short_time/1, fails_without/1, full_disk/1, one_run/1, recorded/1,
+         endless_workload/1, short_time/1, fails_without/1, foreign_file/1, one_run/1, recorded/1,
          no_recording/1, other_processor/1, every_error_is_one_line/1]).
 
 all() -> [searched, stopped, used_directory, budget_below_code, short_work, endless_workload,
-          short_time, fails_without, full_disk, one_run, recorded, no_recording, other_processor,
+          short_time, fails_without, foreign_file, one_run, recorded, no_recording, other_processor,
           every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
@@ -134,16 +134,16 @@ fails_without(Config) ->
     ?assertMatch({error, {fails_without, _}},
                  tune(program("echo ready; echo broken; exit 5\n", Config), #{}, Config)).
 
-%% The file of settings does not fit on the disk; the samples do.
-%% An older file of settings stays.
-full_disk(Config) ->
+%% A file appeared during the search that no search has written. It stays.
+foreign_file(Config) ->
     File = in("settings", Config),
-    ok = file:write_file(File, "older"),
-    ok = file:make_symlink("/dev/full", lists:concat([File, ".", os:getpid(), ".part"])),
-    ?assertEqual({error, {file, File, enospc}},
-                 whittle_tune_report:write(File, "program",
-                                           #{best => own, candidates => [], settings => []})),
-    ?assertEqual({ok, <<"older">>}, file:read_file(File)).
+    Found = #{best => own, candidates => [], settings => []},
+    ok = file:write_file(File, "foreign"),
+    {error, {pack, Reason}} = whittle_tune_report:write(File, "program", Found),
+    ?assertEqual({not_ours, File}, Reason),
+    ?assertEqual({ok, <<"foreign">>}, file:read_file(File)),
+    ok = file:delete(File),
+    [ok = whittle_tune_report:write(File, "program", Found) || _ <- [new, older]].
 
 %% An interval needs two runs.
 one_run(_) ->
