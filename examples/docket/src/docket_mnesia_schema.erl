@@ -108,8 +108,8 @@ begun() ->
         {error, Reason} -> {error, {directory, {docket_config:get(dir), Reason}}}
     end.
 
-%% This node has a database. It loads the rows of a node that runs. If none runs, the first node that
-%% has taken the latest generation loads its own rows, and the others wait for it.
+%% This node has a database. It loads the rows of a node that runs. If none runs, the first node
+%% that has taken the latest generation loads its own rows, and the others wait for it.
 again(Reports) ->
     Own = {node(), {waiting, docket_generation:current()}},
     Running = running([Own | Reports]),

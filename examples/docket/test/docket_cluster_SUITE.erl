@@ -66,8 +66,8 @@ latest(_) ->
              {{'b@x', {2, ['b@x', 'c@x']}}, [{A, {3, [A, 'b@x']}}], true}]],
     ok = application:unload(docket).
 
-%% A new member takes no offer before one of the others has taken it: until then they may change rows
-%% without it.
+%% A new member takes no offer before one of the others has taken it: until then they may change
+%% rows without it.
 order(_) ->
     [?assertEqual({Offer, Others, Order}, {Offer, Others, docket_generation:order(Offer, Others)})
      || {Offer, Others, Order} <-
@@ -181,8 +181,8 @@ missed_change(Config) ->
     ?assertMatch({differs, _}, joined(B)),
     stopped([A, B, C]).
 
-%% A node gets changes while it loads, which Mnesia keeps only in memory. They are on its disk before
-%% it joins, so they are there when all nodes were killed and this one loads its own rows.
+%% A node gets changes while it loads, which Mnesia keeps only in memory. They are on its disk
+%% before it joins, so they are there when all nodes were killed and this one loads its own rows.
 saved_change(Config) ->
     [A, B, C] = Peers = started(names(3), Config),
     [_, Second, Third] = names(3),
