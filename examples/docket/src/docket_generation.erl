@@ -98,8 +98,8 @@ renew() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Makes this node, which has loaded the tables, a member. The caller has locked the tables, and
-%% when it ends, its offers end too.
+%% @doc Makes this node, which has loaded the tables, a member. The caller has locked the tables,
+%% and when it ends, its offers end too.
 -spec join() -> ok | {error, minority | not_ready}.
 join() -> offer(grow).
 
