@@ -4,15 +4,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([same_answers/1, small/1, wrong_setting/1, kept/1, two_nodes/1, hostile_bytes/1, pages/1,
-         visitors/1]).
+-export([same_answers/1, small/1, wrong_setting/1, kept/1, two_nodes/1, other_processor/1,
+         hostile_bytes/1, pages/1, visitors/1]).
 
 -define(MOST_BYTES, 4_500_000).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
-all() -> [same_answers, small, wrong_setting, kept, two_nodes, hostile_bytes, pages,
-          visitors].
+all() -> [same_answers, small, wrong_setting, kept, two_nodes, other_processor, hostile_bytes,
+          pages, visitors].
 
 init_per_suite(Config) ->
     Dir = running:directory("docket", Config),
@@ -96,8 +96,7 @@ kept(Config) ->
                {201, #{<<"id">> := Id}} = ask(First, "POST", "/api/cases", #{title => <<"x">>}),
                Id
            end || _ <- lists:seq(1, 50)],
-    ok = running:signal(maps:get(program, First), "KILL"),
-    {137, _} = running:ended(maps:get(program, First)),
+    ok = killed(First),
     Second = started(Program, Settings),
     [?assertMatch({Id, {200, _}},
                   {Id, ask(Second, "GET", "/api/cases/" ++ binary_to_list(Id), none)})
@@ -106,18 +105,8 @@ kept(Config) ->
 
 %% Two shaken executables are one service. While one of two is dead, the other one only shows cases.
 two_nodes(Config) ->
-    Epmd = running:free_port(),
-    Data = filename:join(proplists:get_value(dir, Config), "two_nodes"),
-    Start = fun(Name) ->
-                    started(proplists:get_value(shaken, Config),
-                            [{"DOCKET_NODES", "one@localhost,two@localhost"},
-                             {"DOCKET_RETRY", "50"}, {"DOCKET_DIR", filename:join(Data, Name)},
-                             {"RELEASE_NODE", Name ++ "@localhost"},
-                             {"RELEASE_DISTRIBUTION", "sname"}, {"RELEASE_COOKIE", "docket"},
-                             {"ERL_EPMD_PORT", integer_to_list(Epmd)},
-                             {"ERL_FLAGS", "-connect_all false "
-                              "-kernel inet_dist_use_interface {127,0,0,1}"}])
-            end,
+    Cluster = cluster(["one", "two"], filename:join(proplists:get_value(dir, Config), "two_nodes")),
+    Start = fun(Name) -> node(Name, proplists:get_value(shaken, Config), Cluster) end,
     try
         One = Start("one"),
         Two = Start("two"),
@@ -125,8 +114,7 @@ two_nodes(Config) ->
         {201, #{<<"id">> := Id}} = ask(One, "POST", "/api/cases", #{title => <<"Roof">>}),
         Path = "/api/cases/" ++ binary_to_list(Id),
         ?assertMatch({200, #{<<"title">> := <<"Roof">>}}, ask(Two, "GET", Path, none)),
-        ok = running:signal(maps:get(program, Two), "KILL"),
-        {137, _} = running:ended(maps:get(program, Two)),
+        ok = killed(Two),
         ok = answers(503, One),
         ?assertMatch({503, #{<<"error">> := <<"minority">>}},
                      ask(One, "PATCH", Path, #{title => <<"Door">>, version => 1})),
@@ -141,8 +129,77 @@ two_nodes(Config) ->
                      ask(One, "GET", "/api/picture?width=200&height=200", none)),
         ok = stopped(One),
         ok = stopped(Again)
-    after running:end_epmd(Epmd)
+    after running:end_epmd(maps:get(epmd, Cluster))
     end.
+
+%% A node for ARMv7 in its emulator is one service with two for this machine. It takes part in
+%% changes and pictures, is killed, and comes back with what it missed.
+other_processor(Config) ->
+    [Target] = [Armv7 || #{name := "armv7"} = Armv7 <- whittle_runtime:targets()],
+    case emulated:lacks(Target) of
+        none -> other_processor(Target, Config);
+        Lack -> {skip, Lack}
+    end.
+
+other_processor(Target, Config) ->
+    Dir = filename:join(proplists:get_value(dir, Config), "other_processor"),
+    Program = running:build(running:example("docket"), Dir ++ ".armv7",
+                            ["--target", "armv7" | shaken()]),
+    Cluster = cluster(["one", "two", "three"], Dir),
+    Three = fun() ->
+                    served(emulated:start(Target, Program, [], settings("three", Cluster)))
+            end,
+    try
+        [One, Two] = [node(Name, proplists:get_value(shaken, Config), Cluster)
+                      || Name <- ["one", "two"]],
+        First = Three(),
+        [ok = answers(200, Node) || Node <- [One, Two, First]],
+        Paths = [begin
+                     {201, #{<<"id">> := Id}} = ask(Node, "POST", "/api/cases",
+                                                    #{title => <<"Roof">>}),
+                     "/api/cases/" ++ binary_to_list(Id)
+                 end || Node <- [One, First]],
+        [?assertMatch({200, #{<<"title">> := <<"Roof">>}}, ask(Node, "GET", Path, none))
+         || Path <- Paths, Node <- [One, Two, First]],
+        %% The parts of the nodes make the same picture as one node alone.
+        Picture = "/api/picture?width=64&height=64",
+        [{200, Same}] = lists:usort([ask(Node, "GET", Picture, none)
+                                     || Node <- [One, First]]),
+        ?assertMatch(<<137, "PNG", _/binary>>, Same),
+        ok = killed(First),
+        ok = changed(One, hd(Paths)),
+        Second = Three(),
+        [ok = answers(200, Node) || Node <- [One, Two, Second]],
+        ?assertMatch({200, #{<<"title">> := <<"Door">>}}, ask(Second, "GET", hd(Paths), none)),
+        [ok = stopped(Node) || Node <- [One, Two, Second]]
+    after running:end_epmd(maps:get(epmd, Cluster))
+    end.
+
+%% Changes a case as soon as the others have noticed the end of a node.
+changed(Server, Path) ->
+    case ask(Server, "PATCH", Path, #{title => <<"Door">>, version => 1}) of
+        {200, _} -> ok;
+        {Status, _} when Status =:= 503; Status =:= 504 -> changed(Server, Path);
+        %% The change whose end was unknown has been made.
+        {409, #{<<"case">> := #{<<"title">> := <<"Door">>}}} -> ok
+    end.
+
+cluster(Names, Dir) -> #{names => Names, dir => Dir, epmd => running:free_port()}.
+
+node(Name, Program, Cluster) -> started(Program, settings(Name, Cluster)).
+
+settings(Name, #{names := Names, dir := Dir, epmd := Epmd}) ->
+    [{"DOCKET_NODES", lists:append(lists:join(",", [Each ++ "@localhost" || Each <- Names]))},
+     {"DOCKET_RETRY", "50"}, {"DOCKET_DIR", filename:join(Dir, Name)},
+     {"DOCKET_SECRET", "secret"}, {"DOCKET_PORT", "0"},
+     {"RELEASE_NODE", Name ++ "@localhost"}, {"RELEASE_DISTRIBUTION", "sname"},
+     {"RELEASE_COOKIE", "docket"}, {"ERL_EPMD_PORT", integer_to_list(Epmd)},
+     {"ERL_FLAGS", "-connect_all false -kernel inet_dist_use_interface {127,0,0,1}"}].
+
+killed(#{program := Program}) ->
+    ok = running:signal(Program, "KILL"),
+    {137, _} = running:ended(Program),
+    ok.
 
 %% Asks until the node says that it is ready (200), or that it is not (503).
 answers(Status, Server) ->
@@ -235,8 +292,10 @@ visitors(Config) ->
 %% The client
 
 started(Program, Settings) ->
-    Port = running:start(Program, [],
-                         #{env => [{"DOCKET_SECRET", "secret"}, {"DOCKET_PORT", "0"} | Settings]}),
+    served(running:start(Program, [], #{env => [{"DOCKET_SECRET", "secret"}, {"DOCKET_PORT", "0"}
+                                                | Settings]})).
+
+served(Port) ->
     _ = running:until(Port, <<"docket: http on port ">>),
     Number = binary_to_integer(running:line(Port)),
     #{program => Port, port => Number, user => "ann:secret"}.

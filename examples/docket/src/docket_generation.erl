@@ -22,7 +22,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, stored/0, current/0, is_member/1, may_change/0]).
--export([agree/0, renew/0, join/0, leave/0, begin_new/0, compare/1]).
+-export([agree/0, renew/0, adopt/1, join/0, leave/0, begin_new/0, compare/1]).
 -export([may_load_own/0, give_back/0, grant/1, release/1]).
 -export([accept/1, order/2, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -98,6 +98,11 @@ renew() ->
         {error, _} = Error -> Error
     end.
 
+%% @doc Takes a later generation of which this node is a member, without those between. The rows of
+%% this node are those of a node that has taken it, and the caller has locked them.
+-spec adopt(stored()) -> ok | {error, file:posix() | badarg | terminated}.
+adopt(Stored) -> gen_server:call(?MODULE, {adopt, Stored}, infinity).
+
 %% @doc Makes this node, which has loaded the tables, a member. The caller has locked the tables,
 %% and when it ends, its offers end too.
 -spec join() -> ok | {error, minority | not_ready}.
@@ -159,7 +164,9 @@ compare(Node) ->
                     case lists:member(node(), Members) andalso accept(Theirs) of
                         ok -> same;
                         false -> {excluded, Members};
-                        _ -> unknown
+                        %% This node has not taken one between.
+                        {error, other_generation} -> {excluded, Members};
+                        {error, _} -> unknown
                     end;
                 Other -> Other
             end
@@ -264,6 +271,13 @@ handle_call(leave, _, State) ->
     %% This also works while the disk is full.
     _ = [file:delete(File) || File <- [file()], File =/= none],
     {reply, ok, State};
+handle_call({adopt, {{Number, Members}, _} = Stored}, _, State) ->
+    {Known, _} = current(),
+    Reply = case Number > Known andalso lists:member(node(), Members) of
+                true -> store(Stored);
+                false -> ok
+            end,
+    {reply, Reply, State};
 handle_call({accept, {{Number, _} = Next, {_, Before} = Base} = Offer}, _, State) ->
     {Known, _} = Current = current(),
     %% A node that joins, or has lost its directory, is bound by no generation before.

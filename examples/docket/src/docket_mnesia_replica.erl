@@ -34,10 +34,12 @@ receivers(Table) ->
     catch exit:{aborted, _} -> []
     end.
 
-%% @doc Tells whether this node is ready, and does not send its changes to a node. Other nodes ask
+%% @doc Tells whether this node may make changes, and does not send them to a node. Other nodes ask
 %% this.
 -spec leaves_out(node()) -> boolean().
-leaves_out(Node) -> is_ready() andalso not lists:member(Node, receivers()).
+leaves_out(Node) ->
+    is_complete() andalso docket_generation:may_change()
+        andalso not lists:member(Node, receivers()).
 
 %% @doc Tells whether this node has all tables, and has joined a generation of which most nodes run.
 -spec is_ready() -> boolean().
@@ -106,18 +108,32 @@ compared(Nodes) ->
     Own = sums(),
     case [Node || Node <- Nodes, erpc:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own] of
         [] ->
-            ok = complete(),
-            case docket_generation:join() of
-                ok -> ok;
-                {error, _} = Error ->
-                    %% Without this node, the members may change rows that it does not get.
-                    _ = [ok = incomplete() || not lists:all(fun counts_this_node/1, Nodes)],
-                    Error
+            %% A member has all changes on its disk.
+            case is_on_disk() of
+                true ->
+                    ok = complete(),
+                    joined_generation(Nodes);
+                false -> {error, busy}
             end;
         [Node | _] -> {differs, Node}
     end.
 
-counts_this_node(Node) -> erpc:call(Node, docket_generation, is_member, [node()], ?CALL_MS).
+joined_generation(Nodes) ->
+    Stored = [erpc:call(Node, docket_generation, stored, [], ?CALL_MS) || Node <- Nodes],
+    ok = docket_generation:adopt(lists:max(Stored)),
+    case docket_generation:join() of
+        ok -> ok;
+        {error, _} = Error ->
+            %% Without this node, the members may change rows that it does not get.
+            Counts = [lists:member(node(), Members) || {{_, Members}, _} <- Stored],
+            _ = [ok = incomplete() || lists:member(false, Counts)],
+            Error
+    end.
+
+%% A node without a directory has no log.
+is_on_disk() ->
+    docket_config:get(dir) =:= none
+        orelse mnesia:sync_log() =:= ok andalso not docket_disk_watch:has_failed().
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
 -spec sums() -> [{docket_store:table(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
@@ -143,9 +159,9 @@ confirm({_, Members} = Generation, Rows, Notes) ->
 %% @doc Waits until the log of this node is on its disk, and confirms the generation.
 -spec flushed(docket_generation:generation()) -> boolean() | {error, disk}.
 flushed(Generation) ->
-    case {mnesia:sync_log(), docket_disk_watch:has_failed()} of
-        {ok, false} -> confirm(Generation, [], []);
-        _ ->
+    case is_on_disk() of
+        true -> confirm(Generation, [], []);
+        false ->
             ok = docket_mnesia_member:disk_failed(),
             {error, disk}
     end.

@@ -5,8 +5,8 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
          all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
-         saved_change/1, untaken_offer/1, unsettled/1, full_disk/1, forced/1, replaced_of_two/1,
-         in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
+         saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
+         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -15,7 +15,7 @@
 
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
-     replaced, forgotten_copy, missed_change, saved_change, untaken_offer, unsettled,
+     replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
      full_disk, forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves,
      future].
 
@@ -215,6 +215,24 @@ untaken_offer(Config) ->
                          io_lib:format("~0p.~n", [Offer])),
     Again = started([First, Second, Third], Config),
     [?assertMatch({ok, _}, show(Id, Peer)) || Peer <- Again],
+    stopped(Again).
+
+%% The third node was killed before it took two offers in a row: the first one left out the second
+%% node, which then came back. All nodes come together again.
+skipped_offer(Config) ->
+    [A, B, C] = Peers = started(names(3), Config),
+    [First, Second, Third] = names(3),
+    Id = new_case(A),
+    [ok = has_members(Peer, names(3)) || Peer <- Peers],
+    {{Number, _} = Base, _} = on(C, docket_generation, stored, []),
+    [ok = kill(Peer) || Peer <- [C, B, A]],
+    Offer = {{Number + 2, names(3)}, {Number + 1, [First, Third]}},
+    [ok = file:write_file(filename:join(dir(Name, Config), "docket.generation"),
+                          io_lib:format("~0p.~n", [Stored]))
+     || {Name, Stored} <- [{First, Offer}, {Second, Offer},
+                           {Third, {Base, {Number - 1, [First]}}}]],
+    Again = started(names(3), Config),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(hd(Again))], Peer <- Again],
     stopped(Again).
 
 %% A change that may not be on all disks is shown only when it is there.
