@@ -3,11 +3,19 @@
 %% The artifact is one object file. It exports only the function that the VM calls, so two
 %% libraries may use one name for different things.
 %%
+%% The compiler lists the files that it reads. A file outside of the library's own would change the
+%% artifact, and nothing in its name would say so, so such a file ends the build.
+%%
 %% The compiler runs without LTO, because with LTO the linker cannot join the objects. C++ has
 %% neither exceptions nor run-time type information, like the JIT's.
 -module(whittle_recipe_native).
 
 -export([recipe/3, is_cxx/1, needs_openssl/1, archive/2]).
+
+%% The longest time in seconds, and the most memory in kilobytes, that the compiler may need for a
+%% file. A source can include a pipe or a device.
+-define(SECONDS, "900").
+-define(KILOBYTES, "8000000").
 
 %% @doc Returns the recipe.
 %%
@@ -24,14 +32,18 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted(Dir) || Dir <- Include],
     %% Compile in src, so that the compiler uses the author's name of the file.
-    Compile = ["(cd src && " ++ case is_cxx_file(Source) of
-                   true -> "$CXX $CXXFLAGS" ++ whittle_toolchain:cxx_masks(Target);
-                   false -> "$CC $CFLAGS"
-               end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
+    Compile = ["(cd src && ulimit -v " ?KILOBYTES " && timeout " ?SECONDS " "
+               ++ case is_cxx_file(Source) of
+                      true -> "$CXX $CXXFLAGS" ++ whittle_toolchain:cxx_masks(Target);
+                      false -> "$CC $CFLAGS"
+                  end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
                ++ lists:append([" " ++ quoted(Flag) || Flag <- Cflags])
-               ++ " -c " ++ quoted("./" ++ unicode:characters_to_list(Source))
-               ++ " -o ../objects/" ++ integer_to_list(N) ++ ".o)"
-               || {N, Source} <- lists:enumerate(Sources)],
+               ++ " -MMD -MF ../objects/" ++ Object ++ ".read -Wa,--MD,../objects/" ++ Object
+               ++ ".assembled -c " ++ quoted("./" ++ unicode:characters_to_list(Source))
+               ++ " -o ../objects/" ++ Object ++ ".o) || {"
+               " [ $? != 124 ] || echo " ++ quoted(unicode:characters_to_list(Source)) ++
+               ": error: the compiler did not end within " ?SECONDS " s; exit 1; }"
+               || {N, Source} <- lists:enumerate(Sources), Object <- [integer_to_list(N)]],
     Compiled = case archive(For, Native) of
                    {ok, _} -> " -Wl,--whole-archive archive.a";
                    none -> ""
@@ -45,6 +57,7 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
                                             ++ [" -I$ERTS/erts/emulator/zlib"
                                                 || lists:member(zlib, Libs)]) ++ "\""]
            ++ Compile
+           ++ lists:append([own_files(Name) || Sources =/= []])
            ++ ["$CC -nostdlib -r -o native.o"
                ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
                Objcopy ++ " -G " ++ symbol(Native) ++ " native.o \"$OUT/" ++ Name ++ ".o\"",
@@ -53,6 +66,19 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
                " grep -q ' GLOBAL .* [0-9][0-9]* " ++ symbol(Native) ++ "$' ||"
                " { echo \"" ++ Name ++ ": there is no function " ++ symbol(Native) ++
                "; is its name another?\"; exit 1; }"]}].
+
+%% Checks the files that the compiler and the assembler have read. They list none of the compiler's
+%% own headers, and the assembler lists its temporary file.
+own_files(Name) ->
+    ["cat objects/*.read objects/*.assembled | sed 's/^[^:]*: //; s/\\\\$//' | tr -s ' ' '\\n'"
+     " | sort -u >objects/files",
+     "while read -r file; do"
+     " case $(cd src && realpath -m -- \"$file\") in"
+     " \"$(realpath \"$WORK\")\"/* | \"$(realpath \"$ERTS\")\"/* | */cc*.s) ;;"
+     " \"$(realpath \"${OPENSSL:-$WORK}\")\"/*) ;;"
+     " *) echo \"" ++ Name ++ ": error: the compiler has read a file that is not below the"
+     " directories of the library; copy it there:\"; echo \"$file\"; exit 1 ;; esac; done"
+     " <objects/files"].
 
 %% @doc Tells whether the library contains C++ and so needs the C++ library.
 -spec is_cxx(whittle_runtime:native()) -> boolean().

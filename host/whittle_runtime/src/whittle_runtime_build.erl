@@ -228,11 +228,15 @@ openssl(Brought) ->
         false -> crypto
     end.
 
+%% The NIFs of ERTS in OTP 25 to 29 (`STATIC_NIF_LIBS' of erts/emulator/Makefile.in)
+-define(OF_ERTS, ["erl_tracer", "prim_buffer", "prim_file", "prim_net", "prim_socket", "prim_tty",
+                  "zlib", "zstd"]).
+
 %% Checks a native's name. Two libraries of one name cannot be linked, nor a library with a name
 %% of OTP's. OTP before 28 finds a linked NIF by the name of its module.
 check_name(#{name := Name, kind := Kind, module := Module}, Brought, Release) ->
     Twice = length([Name || #{name := N} <- Brought, N =:= Name]) > 1
-        orelse lists:member(Name, ["crypto", "asn1", "asn1rt_nif"]),
+        orelse lists:member(Name, ["crypto", "asn1", "asn1rt_nif" | ?OF_ERTS]),
     case Kind =:= nif andalso list_to_integer(Release) < 28 andalso list_to_atom(Name) =/= Module of
         _ when Twice -> {error, {native_twice, #{native => Name}}};
         true -> {error, {native_by_module, #{native => Name, module => Module, otp => Release}}};

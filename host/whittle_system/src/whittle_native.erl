@@ -170,8 +170,9 @@ not_understood(Term, Why, File) ->
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
 wanted({cflags, _}) ->
-    "it takes a list of strings; each is one flag of the compiler, but not a flag of the"
-        " linker, -o or @FILE";
+    "it takes a list of strings; each is one flag of the compiler: -DNAME=TEXT, -UNAME, -IDIRECTORY"
+        " (below the file's directory), -O, -g, -std=, -w, -ansi, -pedantic, -pthread, and those"
+        " that begin with -W, -f or -m, without a path";
 wanted({libs, _}) ->
     "it takes a list of " ++ lists:join(", ", [atom_to_list(Lib) || Lib <- ?LIBS]);
 wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";
@@ -229,11 +230,20 @@ is_below(Path) ->
     is_text(Path) andalso filename:pathtype(Path) =:= relative
         andalso not lists:member("..", filename:split(Path)).
 
-%% Checks a compiler flag. The recipe quotes it for sh. The check refuses a response file (@FILE),
-%% the flags that the recipe itself sets, and the flags of the linker.
+%% Checks a compiler flag. The recipe quotes it for sh. The check lets only flags through that
+%% neither name a file nor run a program: the cache would not notice another file, and a
+%% description must not run anything.
+is_flag("-I" ++ Directory) -> is_below(Directory);
 is_flag(Flag) ->
-    is_text(Flag) andalso re:run(Flag, "^(?!-[lLo]|@)[^[:cntrl:]]+\\z", [{capture, none}, unicode])
-        =:= match.
+    Patterns = ["-D[A-Za-z_][^[:cntrl:]]*", "-U[A-Za-z_][A-Za-z0-9_]*", "-O[0-3gsz]?|-Ofast",
+                "-g[0-3]?", "-std=[a-z0-9+:]+", "-w|-ansi|-pedantic|-pedantic-errors|-pthread",
+                "-W(?![alp],)[A-Za-z0-9+=_-]*", "-m[A-Za-z0-9+=_.,-]+",
+                "-f(?!plugin|dump|profile|auto-profile|opt-info|save-|callgraph|lto|use-|module|"
+                "diagnostics-f|syntax-only|self-test|compare-debug|sarif|test-coverage|offload)"
+                "[A-Za-z0-9+=_.,-]+"],
+    is_text(Flag)
+        andalso re:run(Flag, ["^(", lists:join($|, Patterns), ")\\z"], [{capture, none}, unicode])
+            =:= match.
 
 found(Pattern, Dir, Name, File) ->
     case [Path || Path <- whittle_file:matches(Pattern, Dir),

@@ -51,9 +51,25 @@ archives(Config) ->
 %% A flag is one word with any contents. Nothing in it interprets quotes or blanks.
 flags(Config) ->
     file("x.c", "", Config),
-    ?assertMatch({ok, [#{cflags := ["-DA=\"b c\"", "-D'$(id)'"], libs := [crypto, zlib]}]},
+    ?assertMatch({ok, [#{cflags := ["-DA=\"b c\"", "-DB='$(id)'"], libs := [crypto, zlib]}]},
                  read("{nif, \"x\", [{sources, [\"x.c\"]}, {libs, [zlib, crypto, zlib]},"
-                      " {cflags, [\"-DA=\\\"b c\\\"\", \"-D'$(id)'\"]}]}.", Config)).
+                      " {cflags, [\"-DA=\\\"b c\\\"\", \"-DB='$(id)'\"]}]}.", Config)),
+    %% A flag names no file outside of the library, and runs no program.
+    [?assertMatch({Wanted, {Wanted, _}}, {Wanted, with_flag(Flag, Config)}, Flag)
+     || {Wanted, Flags} <-
+            [{ok, ["-DA", "-UA", "-Iinclude/x", "-O2", "-Os", "-g", "-std=gnu++17", "-w", "-Wall",
+                   "-Wno-error=format", "-fno-builtin", "-fvisibility=hidden", "-mtune=native",
+                   "-pthread", "-pedantic"]},
+             {error, ["-D", "-I", "-I/etc", "-I../x", "-include", "-imacros", "-isystem",
+                      "-wrapper", "-MMD", "-MF/tmp/x", "-Wp,-MD,/tmp/x", "-Wa,x", "-Wl,x",
+                      "-Xlinker", "-fplugin=x", "-fdump-tree-original=x", "-fprofile-use",
+                      "-save-temps=cwd", "-dumpdir", "-specs=x", "-T", "-E", "-S", "-M",
+                      "--version", "--output=x", "-o", "-ox", "-Lx", "-lx", "@x", "x.c", "-fsyntax-only", "-fuse-ld=x",
+                      "-fdebug-prefix-map=/a=/b", "-x", ""]}],
+        Flag <- Flags].
+
+with_flag(Flag, Config) ->
+    read(io_lib:format("{nif, \"x\", [{sources, [\"x.c\"]}, {cflags, [~tp]}]}.", [Flag]), Config).
 
 %% rebar3 lays out a project's own application like this.
 beside_a_link(Config) ->
