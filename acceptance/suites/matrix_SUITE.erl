@@ -80,6 +80,15 @@ asked_in_elixir(File) ->
         ?assertMatch({match, _}, re:run(Raised, "RuntimeError.* on purpose")),
         {2, Misread} = Ask(["--whittle-eval", "1 +"]),
         ?assertMatch({match, _}, re:run(Misread, "cannot parse 1 \\+: ")),
+        ?assertEqual({0, <<"é€\n\"é\"\n"/utf8>>},
+                     Ask(["--whittle-eval", <<"IO.puts(\"é€\"); \"é\""/utf8>>])),
+        %% OTP 25 would start a shell of another node.
+        [begin
+             {1, Refused} = running:run(os:find_executable("script"),
+                                        ["-qec", "'" ++ File ++ "' --whittle-remote", "/dev/null"],
+                                        #{env => [{"TERM", Terminal} | Env]}),
+             ?assertMatch({match, _}, re:run(Refused, ["TERM=", Terminal, " names no terminal"]))
+         end || Terminal <- ["dumb", "nosuch", ""]],
         Shell = running:start(os:find_executable("script"),
                               ["-qec", "exec '" ++ File ++ "' --whittle-remote", "/dev/null"],
                               #{env => [{"TERM", "xterm"} | Env]}),

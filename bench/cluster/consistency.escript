@@ -7,7 +7,7 @@
 
 -define(DEFAULTS, #{mode => "sync_transaction", nodes => 4, clients => 8, faults => 30, round => 20,
                     kinds => all, seed => 1, time => infinity, out => "out/consistency",
-                    keep => false, json => false, cpu => "0.25", tick => "2", room => "16MB",
+                    keep => false, json => false, cpu => "0.25", tick => "2", room => "64MB",
                     program => none}).
 
 main(Arguments) ->
@@ -45,7 +45,7 @@ usage() ->
     "  --time SECONDS    end earlier, after this time\n"
     "  --round N         faults between two looks at all cases; default 20\n"
     "  --cpu SHARE, --program FILE, --tick SECONDS, --room BYTES\n"
-    "                    for `stage up'; default 0.25, a new build, 2, 16MB; --room none: the\n"
+    "                    for `stage up'; default 0.25, a new build, 2, 64MB; --room none: the\n"
     "                    directories are on the disk, and no disk is full\n"
     "  --out DIR         for histories and verdicts of bad rounds; default out/consistency\n"
     "  --keep            keep the histories of good rounds too\n"

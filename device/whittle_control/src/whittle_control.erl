@@ -25,6 +25,10 @@
 %% after the other. A supervisor gives each child 5 s by default, and may give it any time.
 -define(STOP_TIMEOUT_MS, 120_000).
 
+%% The port of the terminal in OTP 25
+-define(TERMINAL, 'tty_sl -c -e').
+-define(LOOK_MS, 5).
+
 %% A call may take any time. After this time without its result, this node asks the running node for
 %% a sign of life.
 -define(PATIENCE_MS, 5_000).
@@ -37,6 +41,8 @@
 %% @doc Handles the request in the flags and halts. The launcher calls it with `-s'.
 -spec main() -> no_return().
 main() ->
+    %% The words of a request are UTF-8 in every locale, and so is the answer.
+    _ = [io:setopts(Device, [{encoding, unicode}]) || Device <- [standard_io, standard_error]],
     Node = full_name(flag(whittle_node)),
     Answer = try
                  request(flag(whittle_request), Node, init:get_plain_arguments())
@@ -51,7 +57,23 @@ main() ->
 start() ->
     {Node, _, _, _} = Shell = found_shell(),
     ok = end_with(Node),
-    user_drv:start(['tty_sl -c -e', Shell]).
+    User = user_drv:start([?TERMINAL, Shell]),
+    _ = spawn(fun check_terminal/0),
+    User.
+
+%% If OTP 25 does not know the terminal, it starts a shell of this hidden node instead. It opens the
+%% terminal before it registers `user'.
+check_terminal() ->
+    User = whereis(user),
+    Names = [erlang:port_info(Port, name) || Port <- erlang:ports()],
+    case lists:member({name, atom_to_list(?TERMINAL)}, Names) of
+        true -> ok;
+        false when User =:= undefined ->
+            receive after ?LOOK_MS -> check_terminal() end;
+        false ->
+            finish({?FAILED, ["TERM=", os:getenv("TERM", ""), " names no terminal that this file "
+                              "knows: set TERM=vt100, or use --whittle-eval"]})
+    end.
 
 %% @doc Starts a shell in the running node, for OTP 26 and later. The launcher calls it with `-s'.
 -spec shell() -> ok.

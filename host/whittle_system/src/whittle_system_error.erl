@@ -175,6 +175,9 @@ text({application_twice, {Name, Paths}}) ->
 text({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds its own of that name to every output: rename yours",
          [Dir, Kind, Name]);
+text({missing_applications, {[{erts, Askers}], _}}) ->
+    line("erts, which ~ts, is the VM itself, and every output has it: ~ts",
+         [askers(Askers), remedy(erts, Askers)]);
 text({missing_applications, {[{Name, Askers}], Otp}}) ->
     case lack(Name) of
         {unsupported, Why} -> text({unsupported_application, {Name, Askers, Why}});
@@ -198,7 +201,7 @@ text({missing_applications, {Missing, Otp}}) ->
           lists:join("; or ",
                      [["add ", list(Addable), " to the release, or add their parent directories to "
                        "ERL_LIBS"] || Addable =/= []]
-                     ++ ["remove them from `applications'"
+                     ++ ["remove them from the .app files that name them"
                          || lists:any(fun({_, Askers}) -> Askers =/= [] end, Missing)]
                      ++ [remedy(Name, []) || {Name, []} <- Missing])]);
 text({unsupported_application, {Name, Askers, Why}}) ->
@@ -324,6 +327,7 @@ lack(Name) ->
 %% Finds the application of OTP that a misspelled name means.
 hint(Name) ->
     whittle_suggestion:hint(atom_to_list(Name), [atom_to_list(Otp) || Otp <- whittle_otp:names(),
+                                                                      Otp =/= Name,
                                                                       lack(Otp) =:= nowhere]).
 
 lack(_, {unsupported, Why}, _) -> ["cannot work in one file: ", Why];
@@ -332,7 +336,7 @@ lack(_, nowhere, Otp) -> ["is neither in the input nor in OTP ", Otp].
 
 remedy(Name, []) -> ["leave out --app ", atom_to_list(Name)];
 remedy(_, release) -> "remove it from the release";
-remedy(_, _) -> "remove it from `applications'".
+remedy(_, _) -> "remove it from the .app file that names it".
 
 askers([]) -> "you asked for";
 askers(release) -> "the release lists";

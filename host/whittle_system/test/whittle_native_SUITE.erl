@@ -64,7 +64,8 @@ flags(Config) ->
                       "-wrapper", "-MMD", "-MF/tmp/x", "-Wp,-MD,/tmp/x", "-Wa,x", "-Wl,x",
                       "-Xlinker", "-fplugin=x", "-fdump-tree-original=x", "-fprofile-use",
                       "-save-temps=cwd", "-dumpdir", "-specs=x", "-T", "-E", "-S", "-M",
-                      "--version", "--output=x", "-o", "-ox", "-Lx", "-lx", "@x", "x.c", "-fsyntax-only", "-fuse-ld=x",
+                      "--version", "--output=x", "-o", "-ox", "-Lx", "-lx", "@x", "x.c",
+                      "-fsyntax-only", "-fuse-ld=x",
                       "-fdebug-prefix-map=/a=/b", "-x", ""]}],
         Flag <- Flags].
 

@@ -114,7 +114,7 @@ absent_program(Config) ->
     source(Dir, "asks", "kernel, stdlib, odbc"),
     refused(Dir, missing_applications,
             "^application odbc, which asks needs, cannot work in one file \\(its program "
-            "odbcserver loads.*: remove it from `applications'$"),
+            "odbcserver loads.*: remove it from the .app file that names it$"),
     Release = in("rel", Config),
     release(Release, erlang:system_info(version),
             "[{kernel, \"1\"}, {stdlib, \"1\"}, {odbc, \"1\"}]"),
@@ -185,8 +185,8 @@ missing_application(Config) ->
                                     "farther, "
                                     "which far needs .*, nobody_has_it, which asks, other need .*; "
                                     "add asked, farther, nobody_has_it to the release, .* to "
-                                    "ERL_LIBS; or remove them from `applications'; or leave out "
-                                    "--app asked$")),
+                                    "ERL_LIBS; or remove them from the .app files that name them; "
+                                    "or leave out --app asked$")),
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
                  whittle_read:check_needs(Dir, All#{otp => "29"})),
@@ -199,6 +199,10 @@ missing_application(Config) ->
         whittle_read:check_needs(Script, #{otp => "29", add => [x]}),
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Added), "^application x, which you "
                                     "asked for, .* ERL_LIBS, or leave out --app x$")),
+    ?assertEqual(<<"erts, which you asked for, is the VM itself, and every output has it: leave "
+                   "out --app erts">>,
+                 unicode:characters_to_binary(
+                   whittle_system:format_error({missing_applications, {[{erts, []}], "29"}}))),
     %% The error names the application of OTP that a misspelled name means, if Whittle can add it.
     [begin
          {error, Misspelled} = whittle_read:check_needs(Script, #{otp => "29", add => Names}),
@@ -315,7 +319,7 @@ unsupported(Config) ->
     Dir = made:app(in("gui", Config), gui, [{applications, [kernel, stdlib, wx]}], []),
     refused(Dir, missing_applications,
             "^application wx, which gui needs, cannot work .* wxWidgets\\): remove it from "
-            "`applications'$"),
+            "the .app file that names it$"),
     %% The error names the other applications too, even before there is an OTP.
     made:app(Dir, gui, [{applications, [kernel, stdlib, wx, nosuch1, nosuch2]}], []),
     All = "^3 applications cannot be packed: nosuch1, which gui needs \\(is neither .*\\), "
@@ -337,7 +341,7 @@ unsupported(Config) ->
 left_out(Config) ->
     Dir = made:app(in("manager", Config), manager, [{applications, [kernel, stdlib, snmp]}], []),
     Words = "^Whittle does not build OTP's snmp, which manager needs: add it to the release, "
-        "add its parent directory to ERL_LIBS, or remove it from `applications'$",
+        "add its parent directory to ERL_LIBS, or remove it from the .app file that names it$",
     lacks(Dir, Words),
     Empty = no_applications(Config),
     {error, Error} = whittle_read:read(Dir, #{otp_lib => Empty}),

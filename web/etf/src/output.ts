@@ -347,6 +347,9 @@ export class Output {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
         if (length <= 0xffff && this.byteList(items, length)) return;
+        // A sparse array can have any length. Each element takes a byte at least, and few platforms
+        // have larger arrays of bytes.
+        if (this.pos + length > 0xffffffff) throw noTerm("the term has more than 4 GB");
         this.head(Tag.List, length);
         this.all(items, length);
         this.u8(Tag.Nil);

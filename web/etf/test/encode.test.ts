@@ -289,6 +289,12 @@ test("a name that cannot be written is named", () => {
     fails(() => encode({ "\x1b\x9bq": NaN }), 'at ["\\u001b\\u{9b}q"]: NaN is not a term');
 });
 
+test("a sparse array that no memory holds is refused at once, to the measure too", () => {
+    const sparse: Encodable[] = [];
+    sparse.length = 0xffffffff;
+    for (const use of [encode, byteSize]) fails(() => use(sparse), /the term has more than 4 GB$/);
+});
+
 test("a local term must be the whole value, to the measure too", () => {
     const local = new LocalTerm(Uint8Array.of(1));
     assert.equal(byteSize(local), encode(local).length);
