@@ -24,7 +24,7 @@ init_per_suite(Config) ->
 shaken() ->
     ["--shake", "functions", "--missing", "crash", "--data", "none", "--atoms", "none",
      "--remote", "mnesia,mnesia_controller,mnesia_dumper,mnesia_lib,mnesia_loader,mnesia_locker,"
-     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_cluster,"
+     "mnesia_monitor,mnesia_recover,mnesia_rpc,mnesia_schema,mnesia_tm,docket_cases,docket_cluster,"
      "docket_generation,docket_mnesia_replica,docket_mnesia_schema,docket_mnesia_unsettled,"
      "docket_compute"].
 

@@ -6,7 +6,8 @@
 -module(docket_case).
 
 -export([new/3, change/3, attach/3, detach/3]).
--export([table/0, key/1, version/1, document/2, numbers/1, shows/2, view/1]).
+-export([table/1, newest/0, upgraded/1, fitted/2, key/1, version/1, document/2, numbers/1,
+         shows/2, view/1]).
 
 -export_type(['case'/0, key/0, owner/0, fields/0, party/0, document/0, document_number/0,
               version/0, filter/0]).
@@ -32,7 +33,9 @@
                       changed :: Milliseconds :: integer(),
                       title :: binary(),
                       parties :: [party()],
-                      documents = [] :: [document()]}).     % latest first
+                      documents = [] :: [document()],       % latest first
+                      %% Since version 2 of the rows
+                      closed = none :: none | (Milliseconds :: integer())}).
 -opaque 'case'() :: #docket_case{}.
 
 -define(DOCUMENTS, 100).                % documents of a case
@@ -49,9 +52,14 @@ change(#docket_case{state = closed}, Fields, _) when not is_map_key(state, Field
                                                      map_get(state, Fields) =:= closed ->
     {error, closed};
 change(#docket_case{title = Title, parties = Parties, state = State} = Case, Fields, Now) ->
+    Next = maps:get(state, Fields, State),
     {ok, next(Case#docket_case{title = maps:get(title, Fields, Title),
-                               parties = maps:get(parties, Fields, Parties),
-                               state = maps:get(state, Fields, State)}, Now)}.
+                               parties = maps:get(parties, Fields, Parties), state = Next,
+                               closed = closed(Next, Now)}, Now)}.
+
+%% Only an open case changes, so a closed one has just been closed.
+closed(open, _) -> none;
+closed(closed, Now) -> Now.
 
 next(#docket_case{version = Version} = Case, Now) ->
     Case#docket_case{version = Version + 1, changed = Now}.
@@ -76,9 +84,25 @@ detach(#docket_case{documents = Documents} = Case, Number, Now) ->
         false -> {error, not_found}
     end.
 
-%% @doc Describes the table of cases for a store: its name and the fields of a row, the key first.
--spec table() -> {atom(), [atom()]}.
-table() -> {docket_case, record_info(fields, docket_case)}.
+%% @doc Describes the table of cases for a store: its name and the fields of a row, the key first,
+%% in a version of the rows.
+-spec table(pos_integer()) -> {atom(), [atom()]}.
+table(1) -> {docket_case, lists:droplast(record_info(fields, docket_case))};
+table(2) -> {docket_case, record_info(fields, docket_case)}.
+
+%% @doc Returns the newest version of the rows.
+-spec newest() -> pos_integer().
+newest() -> 2.
+
+%% @doc Makes a row of any version one of the newest. It is unknown when an older one was closed.
+-spec upgraded(tuple()) -> 'case'().
+upgraded(Row) -> fitted(Row, record_info(size, docket_case)).
+
+%% @doc Makes a row as long as those of a table, which may be of another version.
+-spec fitted(tuple(), Size :: pos_integer()) -> tuple().
+fitted(Row, Size) when tuple_size(Row) =:= Size -> Row;
+fitted(Row, Size) when tuple_size(Row) =:= Size + 1 -> erlang:delete_element(Size + 1, Row);
+fitted(Row, Size) when tuple_size(Row) =:= Size - 1 -> erlang:append_element(Row, none).
 
 %% @doc Returns the key of a case.
 -spec key('case'()) -> key().
@@ -113,10 +137,10 @@ shows(_, _) -> true.
 -spec view('case'()) -> map().
 view(#docket_case{key = {Owner, Id}} = Case) ->
     #docket_case{version = Version, state = State, opened = Opened, changed = Changed,
-                 title = Title,
-                 parties = Parties, documents = Documents} = Case,
+                 closed = Closed, title = Title, parties = Parties, documents = Documents} = Case,
     #{id => docket_id:to_text(Id), owner => Owner, version => Version, state => State,
-      opened => docket_time:text(Opened), changed => docket_time:text(Changed), title => Title,
+      opened => docket_time:text(Opened), changed => docket_time:text(Changed),
+      closed => case Closed of none -> null; _ -> docket_time:text(Closed) end, title => Title,
       parties => [#{name => Name, role => Role} || {Name, Role} <- Parties],
       documents => [#{number => Number, name => Name, type => Type, bytes => Bytes}
                     || {Number, Name, Type, Bytes} <- Documents]}.

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_cases).
 
--export([kind/1, work/2, tables/0]).
+-export([kind/1, work/2, tables/0, version/0, upgraded/1, fitted/2]).
 
 -export_type([operation/0, refusal/0]).
 
@@ -44,13 +44,29 @@ kind(Operation) ->
         _ -> write
     end.
 
-%% @doc Describes the tables: their names, the fields of their rows with the key first, and how
-%% their rows are kept.
+%% @doc Describes the tables: their names, the fields of their newest rows with the key first, and
+%% how their rows are kept.
 -spec tables() -> [{atom(), [atom()], ordered_set | set}].
 tables() ->
     [{Name, Fields, Type}
-     || {{Name, Fields}, Type} <- [{docket_case:table(), ordered_set}, {docket_event:table(), set},
+     || {{Name, Fields}, Type} <- [{docket_case:table(docket_case:newest()), ordered_set},
+                                   {docket_event:table(), set},
                                    {{docket_file, [key, bytes]}, set}]].
+
+%% @doc Returns the newest version of the rows that this node may write. A later program that
+%% changes the rows has a greater one.
+-spec version() -> pos_integer().
+version() -> min(docket_case:newest(), docket_config:get(row_version)).
+
+%% @doc Makes a row of any version one of the newest.
+-spec upgraded(docket_store:row()) -> docket_store:row().
+upgraded(Row) when element(1, Row) =:= docket_case -> docket_case:upgraded(Row);
+upgraded(Row) -> Row.
+
+%% @doc Makes a row as long as those of its table, which may be of an older version.
+-spec fitted(docket_store:row(), Size :: pos_integer()) -> docket_store:row().
+fitted(Row, Size) when element(1, Row) =:= docket_case -> docket_case:fitted(Row, Size);
+fitted(Row, _) -> Row.
 
 %% @doc Does one operation with the rows of a store.
 -spec work(docket_store:rows(), operation()) -> {ok, term()} | {error, refusal()}.

@@ -11,7 +11,7 @@
 -export_type([key/0, error/0]).
 
 -type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running
-             | waiting | patience | deadline | body_timeout | document | pictures.
+             | waiting | patience | deadline | body_timeout | document | pictures | row_version.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
                | {not_listed, {node(), [node()]}}.
@@ -23,7 +23,8 @@
          {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
-         {body_timeout, positive, 10000}, {document, positive, 262144}, {pictures, positive, 2}]).
+         {body_timeout, positive, 10000}, {document, positive, 262144}, {pictures, positive, 2},
+         {row_version, positive, 1000}]).
 
 %% @doc Returns a setting that load/0 has read.
 -spec get(key()) -> term().

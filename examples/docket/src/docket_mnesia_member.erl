@@ -14,6 +14,7 @@
 -define(CALL_MS, 5000).
 %% A node that loads its tables is in the lists of the others a moment later.
 -define(LEFT_OUT_MS, 2000).
+-define(UPGRADE_MS, 60000).
 
 %% `waits' is the last line about what this node waits for, `loaded' with the tables, and `ready' in
 %% the generation too.
@@ -167,7 +168,9 @@ leaves_out(Node) ->
     catch _:_ -> false
     end.
 
-joined(#state{waits = ready} = State) -> State#state{left_out = none};
+joined(#state{waits = ready} = State) ->
+    ok = upgraded(),
+    State#state{left_out = none};
 joined(State) ->
     case docket_mnesia_replica:join(State#state.loaded) of
         ok ->
@@ -176,6 +179,21 @@ joined(State) ->
         {differs, Node} -> restarted("missed changes while it loaded", [Node], State);
         {error, alone} -> alone(State);
         {error, _} -> State#state{left_out = none}
+    end.
+
+%% The first node of the list upgrades the rows when all nodes have a program that can read them. It
+%% tries again at the next check.
+upgraded() ->
+    All = docket_cluster:nodes(),
+    Own = docket_cases:version(),
+    IsDue = hd(All) =:= node() andalso docket_mnesia_schema:needs_upgrade()
+        andalso lists:all(fun(Version) -> is_integer(Version) andalso Version >= Own end,
+                          [Version || {_, Version} <- erpc:multicall(All, docket_cases, version, [],
+                                                                     ?CALL_MS)]),
+    case IsDue andalso docket_worker:run(fun docket_mnesia_schema:upgrade/0, ?UPGRADE_MS,
+                                         mnesia_tm) of
+        {done, ok} -> docket:say(["all rows have version ", integer_to_list(Own)]);
+        _ -> ok
     end.
 
 %% Both nodes are members of the same generation, and their databases run apart.

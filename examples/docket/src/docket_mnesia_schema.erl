@@ -6,7 +6,8 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, loaded/0, format_error/1]).
+-export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, loaded/0, needs_upgrade/0,
+         upgrade/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -14,13 +15,12 @@
                | {table, {atom(), term()}} | {load, term()} | {join, {node(), term()}}
                | {version, {Stored :: term(), Own :: pos_integer()}}.
 
-%% The version of the rows. A later program that changes them raises it.
--define(VERSION, 1).
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
 %% The bytes of a log before its first entry (`disk_log')
 -define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
+-define(SAVE_MS, 15000).
 %% The longest time that the start waits to learn the end of a change that was cut off by a crash.
 -define(DECISION_MS, 2000).
 -define(CALL_MS, 10000).
@@ -229,10 +229,14 @@ said(schema, {error, {not_a_log_file, File}} = Error) ->
     end;
 said(What, {error, Reason}) -> {error, {What, Reason}}.
 
-create({Name, Fields, Type}) ->
+create({docket_case, _, Type}) -> create(docket_case, attributes(), Type);
+create({Name, Fields, Type}) -> create(Name, Fields, Type).
+
+create(Name, Fields, Type) ->
     done(Name, mnesia:create_table(Name, [{attributes, Fields}, {type, Type}, {kind(), [node()]},
                                           {majority, true},
-                                          {user_properties, [{docket_version, ?VERSION}]}])).
+                                          {user_properties,
+                                           [{docket_version, docket_cases:version()}]}])).
 
 done(_, {atomic, ok}) -> ok;
 done(Name, {aborted, {already_exists, Name}}) -> ok;
@@ -315,15 +319,40 @@ copy(Name) ->
 
 %% A program must not read rows that a later one has written.
 version() ->
-    Known = [Name || Name <- names(), lists:member(Name, mnesia:system_info(tables))],
-    Stored = lists:usort([Value || Name <- Known,
-                                   {docket_version, Value} <- mnesia:table_info(Name,
-                                                                                user_properties)]),
-    case Stored of
+    Own = docket_cases:version(),
+    case [Version || {_, Version} <- stored_versions(), Version > Own] of
         [] -> ok;
-        [?VERSION] -> ok;
-        Versions -> {error, {version, {lists:max(Versions), ?VERSION}}}
+        Later -> {error, {version, {lists:max(Later), Own}}}
     end.
+
+stored_versions() ->
+    [{Name, Version} || Name <- names(), lists:member(Name, mnesia:system_info(tables)),
+                        {docket_version, Version} <- mnesia:table_info(Name, user_properties)].
+
+%% @doc Tells whether the tables have rows of an older version than this program writes.
+-spec needs_upgrade() -> boolean().
+needs_upgrade() ->
+    lists:any(fun({_, Version}) -> Version < docket_cases:version() end, stored_versions())
+        orelse mnesia:table_info(docket_case, attributes) =/= attributes().
+
+attributes() -> element(2, docket_case:table(docket_cases:version())).
+
+%% @doc Gives all rows the version of this program. Changes wait meanwhile. The caller knows that
+%% all nodes run, and have such a program. The version comes first: an older program must not join
+%% while this changes the rows.
+-spec upgrade() -> ok | {error, term()}.
+upgrade() ->
+    Version = docket_cases:version(),
+    docket_attempt:steps(
+      [fun() -> upgraded(mnesia:write_table_property(Name, {docket_version, Version})) end
+       || {Name, Older} <- stored_versions(), Older < Version]
+      ++ [fun() ->
+                  upgraded(mnesia:transform_table(docket_case, fun docket_cases:upgraded/1,
+                                                  attributes()))
+          end || mnesia:table_info(docket_case, attributes) =/= attributes()]).
+
+upgraded({atomic, ok}) -> ok;
+upgraded({aborted, Reason}) -> {error, Reason}.
 
 wait() ->
     case mnesia:wait_for_tables(names(), ?TABLES_MS) of
@@ -338,9 +367,13 @@ wait() ->
 saved() ->
     case {loaded(), kind()} of
         {from_others, disc_copies} ->
-            case mnesia_controller:snapshot_dcd(names()) of
-                dumped -> ok;
-                {error, Reason} -> {error, {load, Reason}}
+            Save = fun() -> mnesia_controller:snapshot_dcd(names()) end,
+            case docket_worker:run(Save, ?SAVE_MS, mnesia_controller) of
+                {done, dumped} -> ok;
+                %% It waits for a node that has ended, or its files cannot be written.
+                _ ->
+                    stopped = mnesia:stop(),
+                    {wait, "starts again, because it could not write its cases to the disk"}
             end;
         _ -> ok
     end.

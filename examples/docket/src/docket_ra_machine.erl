@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_ra_machine).
 
--export([init/1, apply/3]).
+-export([init/1, apply/3, version/0, which_module/1]).
 %% Queries, which Ra runs with the state as the last argument
 -export([ask/2, count/1]).
 %% The rows: only an operation that runs may call these.
@@ -17,6 +17,9 @@
 %% A snapshot takes the place of the log after so many operations, or bytes of documents.
 -define(OPERATIONS, 4096).
 -define(BYTES, 64_000_000).
+
+%% Where the dictionary of Ra's process has the size of a case while an operation runs
+-define(SIZE, {?MODULE, size}).
 
 -record(state, {rows :: #{docket_store:table() => {ordered_set, gb_trees:tree(term(), tuple())}
                                                 | {set, #{term() => tuple()}}},
@@ -37,14 +40,33 @@ empty(set) -> #{}.
 
 %% @doc Does an operation. Its result is the answer to the node that has asked for it. `snapshot'
 %% makes a snapshot at once.
--spec apply(map(), docket_cases:operation() | snapshot, state()) ->
-          {state(), term()} | {state(), term(), list()}.
+-spec apply(map(), docket_cases:operation() | snapshot | {machine_version, From, To}, state()) ->
+          {state(), term()} | {state(), term(), list()}
+          when From :: non_neg_integer(), To :: non_neg_integer().
 apply(#{index := Index}, snapshot, State) -> released(Index, ok, State);
-apply(#{index := Index}, Operation, #state{count = Count} = State) ->
+%% Ra begins with a later version. Rows change when they are written.
+apply(_, {machine_version, _, _}, State) -> {State, ok};
+apply(#{index := Index} = Meta, Operation, #state{count = Count} = State) ->
+    _ = put(?SIZE, elements(maps:get(machine_version, Meta, 0) + 1)),
     {Result, Next} = worked(Operation, State),
+    _ = erase(?SIZE),
     kept(Index, Result, Next#state{count = Count + 1,
                                    operations = Next#state.operations + 1,
                                    bytes = Next#state.bytes + bytes(Operation)}).
+
+%% The elements of a case in a version of the rows
+elements(Version) ->
+    {_, Fields} = docket_case:table(min(Version, docket_case:newest())),
+    length(Fields) + 1.
+
+%% @doc Returns the version of this machine, from 0 on: that of the rows that it writes. Ra uses a
+%% version when its leader has it. A node with an older program then waits for a later one.
+-spec version() -> non_neg_integer().
+version() -> docket_cases:version() - 1.
+
+%% @doc Returns the module for a version.
+-spec which_module(non_neg_integer()) -> module().
+which_module(_) -> ?MODULE.
 
 bytes({attach, _, _, Bytes, _}) -> byte_size(Bytes);
 bytes(_) -> 0.
@@ -77,7 +99,9 @@ worked(Operation, #state{rows = Rows} = State) ->
 
 %% @doc Reads the row with a key.
 -spec read(docket_store:table(), term(), read | write) -> [docket_store:row()].
-read(Table, Key, _) ->
+read(Table, Key, _) -> [docket_cases:upgraded(Row) || Row <- stored(Table, Key)].
+
+stored(Table, Key) ->
     case get(?MODULE) of
         #{Table := {ordered_set, Tree}} ->
             case gb_trees:lookup(Key, Tree) of
@@ -90,8 +114,9 @@ read(Table, Key, _) ->
 
 %% @doc Writes a row.
 -spec write(docket_store:table(), docket_store:row()) -> ok.
-write(Table, Row) ->
-    Key = element(2, Row),
+write(Table, New) ->
+    Key = element(2, New),
+    Row = docket_cases:fitted(New, get(?SIZE)),
     change(Table, fun(ordered_set, Tree) -> gb_trees:enter(Key, Row, Tree);
                      (set, Map) -> Map#{Key => Row}
                   end).

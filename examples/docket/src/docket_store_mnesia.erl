@@ -168,13 +168,16 @@ read(Table, Key, Lock) ->
     %% The table still has the rows from before this transaction.
     May = [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)} || Lock =:= write],
     _ = put(?MODULE, Run#run{locked = May ++ Locked, seen = Notes ++ Seen}),
-    Rows.
+    [docket_cases:upgraded(Row) || Row <- Rows].
 
 %% @doc Writes a row.
 -spec write(docket_store:table(), docket_store:row()) -> ok.
 write(Table, Row) ->
-    ok = written(Table, element(2, Row)),
-    mnesia:write(Table, Row, write).
+    Key = element(2, Row),
+    ok = written(Table, Key),
+    %% The table may get a later version until this has the lock.
+    _ = mnesia:lock({record, Table, Key}, write),
+    mnesia:write(Table, docket_cases:fitted(Row, mnesia:table_info(Table, arity)), write).
 
 %% @doc Deletes the row with a key.
 -spec delete(docket_store:table(), term()) -> ok.

@@ -6,7 +6,8 @@
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
          all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
          saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
-         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, future/1]).
+         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1,
+         future/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -17,7 +18,7 @@ all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
      replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
      full_disk, forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves,
-     future].
+     upgraded, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -388,16 +389,52 @@ halves(Config) ->
     [{ok, _} = show(After, Peer) || Peer <- Peers],
     stopped(Peers).
 
+%% Nodes get a later program one after the other, while the service goes on. When all have it, the
+%% rows change. An older program then refuses them.
+upgraded(Config) ->
+    Older = [{row_version, 1} | Config],
+    Names = [First, _, Third] = names(3),
+    Peers = [A, _, _] = started(Names, Older),
+    ?assertNot(lists:member(closed, on(A, mnesia, table_info, [docket_case, attributes]))),
+    Before = new_case(A),
+    {Later, Ids} = lists:mapfoldl(fun({Name, Peer}, Made) ->
+                                          ok = kill(Peer),
+                                          New = start(Name, Names, Config),
+                                          ok = until(New, ready, true),
+                                          {New, [new_case_again(New) | Made]}
+                                  end, [Before], lists:zip(Names, Peers)),
+    [ok = until_upgraded(Peer) || Peer <- Later],
+    [?assertMatch({ok, _}, show(Id, Peer)) || Id <- Ids, Peer <- Later],
+    [One, Two, Last] = Later,
+    {ok, Case} = on(One, docket, run, [{change, Before, 1, #{state => closed}, 1000}]),
+    ?assertMatch(#{closed := <<"1970-01-01T00:00:01", _/binary>>}, docket_case:view(Case)),
+    ?assertEqual({ok, Case}, show(Before, Two)),
+    ok = kill(Last),
+    Again = start(Third, Names, Older),
+    ?assertEqual({version, {2, 1}}, error_of(Again)),
+    stopped([Again]),
+    ok = kill(One),
+    One1 = start(First, Names, Config),
+    [ok = until(Peer, ready, true) || Peer <- [One1, Two]],
+    ?assertEqual({ok, Case}, show(Before, One1)),
+    stopped([One1, Two]).
+
+until_upgraded(Peer) ->
+    case on(Peer, docket_mnesia_schema, needs_upgrade, []) of
+        true -> until_upgraded(Peer);
+        false -> ok
+    end.
+
 %% A program does not read rows that a later one wrote.
 future(Config) ->
     [A, B] = started(names(2), Config),
-    [{atomic, ok} = on(A, mnesia, write_table_property, [Table, {docket_version, 2}])
+    [{atomic, ok} = on(A, mnesia, write_table_property, [Table, {docket_version, 3}])
      || Table <- [docket_case, docket_event, docket_file]],
     [dumped = on(Peer, mnesia, dump_log, []) || Peer <- [A, B]],
     ok = kill(B),
     B1 = start(lists:last(names(2)), names(2), Config),
     Error = error_of(B1),
-    ?assertEqual({version, {2, 1}}, Error),
+    ?assertEqual({version, {3, 2}}, Error),
     {match, _} = re:run(docket_mnesia_schema:format_error(Error), "start a later program"),
     stopped([A, B1]).
 
@@ -409,8 +446,10 @@ started(Names, Config) ->
     Peers.
 
 start(Name, Names, Config) ->
-    docket_nodes:start(Name, Names, [{dir, dir(Name, Config)},
-                                     {force, proplists:get_value(force, Config, false)}]).
+    docket_nodes:start(Name, Names,
+                       [{dir, dir(Name, Config)}
+                        | [{Key, Value} || {Key, Value} <- Config,
+                                           lists:member(Key, [force, row_version])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
