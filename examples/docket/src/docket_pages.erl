@@ -192,12 +192,14 @@ show(Status, Key, Request, Alert, Typed) ->
     end.
 
 case_page(#{title := Title, state := State, version := Version, id := Id, opened := Opened,
-            changed := Changed, documents := Documents} = View, Events, Alert, Typed) ->
+            changed := Changed, closed := Closed, documents := Documents} = View, Events, Alert,
+          Typed) ->
     Base = ["/cases/", Id],
     Open = State =:= open,
     [docket_html:heading(Title), Alert,
-     "<p>", state(State), " Opened ", time(Opened), ", changed ", time(Changed), ", version ",
-     integer_to_list(Version), ".</p>",
+     "<p>", state(State), " Opened ", time(Opened), ", changed ", time(Changed),
+     [[", closed ", time(Closed)] || Closed =/= null],
+     ", version ", integer_to_list(Version), ".</p>",
      [parties(View) || not Open orelse map_size(Typed) > 0],
      [case_form(View, Base, Typed) || Open],
      "<h2>Documents</h2>", documents(Documents, Base, Open), [upload_forms(Base, Id) || Open],
