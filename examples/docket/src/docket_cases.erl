@@ -56,7 +56,7 @@ tables() ->
 %% @doc Returns the newest version of the rows that this node may write. A later program that
 %% changes the rows has a greater one.
 -spec version() -> pos_integer().
-version() -> min(docket_case:newest(), docket_config:get(row_version)).
+version() -> docket_config:get(row_version).
 
 %% @doc Makes a row of any version one of the newest.
 -spec upgraded(docket_store:row()) -> docket_store:row().

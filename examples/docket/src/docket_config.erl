@@ -24,7 +24,7 @@
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
          {body_timeout, positive, 10000}, {document, positive, 262144}, {pictures, positive, 2},
-         {row_version, positive, 1000}]).
+         {row_version, row_version, newest}]).
 
 %% @doc Returns a setting that load/0 has read.
 -spec get(key()) -> term().
@@ -70,6 +70,10 @@ check(boolean, Value) when is_boolean(Value) -> {ok, Value};
 check(boolean, "true") -> {ok, true};
 check(boolean, "false") -> {ok, false};
 check(boolean, _) -> {error, "true or false"};
+check(row_version, newest) -> {ok, docket_case:newest()};
+check(row_version, Value) ->
+    Newest = docket_case:newest(),
+    number(Value, 1, Newest, ["a version from 1 to ", integer_to_list(Newest)]);
 check(ip, Value) when is_list(Value) ->
     case inet:parse_address(Value) of
         {ok, Ip} -> {ok, Ip};

@@ -9,7 +9,9 @@
 %% generation to its members, first to one that was a member before. A node takes an offer only if
 %% the offer follows the generation that it has, and if it sees all the members run and sends them
 %% its changes. So of two offers that follow the same generation at most one is complete, and an
-%% offer that is not complete loses no change: each node that has taken it has all changes.
+%% offer that is not complete loses no change: each node that has taken it has all changes. A node
+%% that has loaded and compared the rows of a member takes the generation of that member, whatever
+%% it had before (adopt/1): it has left its own behind with its rows.
 %%
 %% The members are a majority. So any majority of the nodes knows the latest generation, and a
 %% start after a crash of all nodes needs no more than a majority (latest/1).
@@ -103,8 +105,8 @@ renew() ->
 -spec adopt(stored()) -> ok | {error, file:posix() | badarg | terminated}.
 adopt(Stored) -> gen_server:call(?MODULE, {adopt, Stored}, infinity).
 
-%% @doc Makes this node, which has loaded the tables, a member. The caller has locked the tables,
-%% and when it ends, its offers end too.
+%% @doc Makes this node, which has loaded the tables, a member. A caller with rows of others has
+%% locked the tables, and when it ends, its offers end too.
 -spec join() -> ok | {error, minority | not_ready}.
 join() -> offer(grow).
 
@@ -155,7 +157,7 @@ grant(Node) -> gen_server:call(?MODULE, {grant, Node}, ?CALL_MS).
 release(Node) -> gen_server:call(?MODULE, {release, Node}, ?CALL_MS).
 
 %% @doc Compares the generation with that of another node, and takes that one if it follows.
--spec compare(node()) -> same | mine | {excluded, Members :: [node()]} | unknown.
+-spec compare(node()) -> same | mine | {behind, Members :: [node()]} | unknown.
 compare(Node) ->
     try erpc:call(Node, ?MODULE, stored, [], ?CALL_MS) of
         {{_, Members}, _} = Theirs ->
@@ -163,9 +165,9 @@ compare(Node) ->
                 theirs ->
                     case lists:member(node(), Members) andalso accept(Theirs) of
                         ok -> same;
-                        false -> {excluded, Members};
+                        false -> {behind, Members};
                         %% This node has not taken one between.
-                        {error, other_generation} -> {excluded, Members};
+                        {error, other_generation} -> {behind, Members};
                         {error, _} -> unknown
                     end;
                 Other -> Other
@@ -358,13 +360,13 @@ offer(Offer) -> offer_to(order(Offer, running() -- [node()]), Offer).
 
 %% A member may have ended before it took the offer.
 offer_again({{_, Members}, _} = Latest) ->
-    case {offer(Latest), stored()} of
-        {{error, _} = Error, Latest} ->
-            case Members -- running() of
-                [] -> Error;
-                [_ | _] -> offer(shrink)
-            end;
-        {Result, _} -> Result
+    case offer(Latest) of
+        ok -> ok;
+        {error, _} = Error ->
+            case stored() =:= Latest andalso Members -- running() of
+                [_ | _] -> offer(shrink);
+                _ -> Error
+            end
     end.
 
 ordered(Nodes) -> [Node || Node <- docket_cluster:nodes(), lists:member(Node, Nodes)].

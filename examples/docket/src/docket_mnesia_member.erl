@@ -14,14 +14,16 @@
 -define(CALL_MS, 5000).
 %% A node that loads its tables is in the lists of the others a moment later.
 -define(LEFT_OUT_MS, 2000).
--define(UPGRADE_MS, 60000).
+%% The rows change in one step. The process waits for its end.
+-define(UPGRADE_MS, 600000).
 
 %% `waits' is the last line about what this node waits for, `loaded' with the tables, and `ready' in
 %% the generation too.
 -record(state, {waits = none :: none | loaded | ready | binary(),
                 check = none :: none | reference(),       % the timer of the next check
                 left_out = none :: none | integer(),      % since when it gets no changes
-                loaded = own :: own | from_others}).      % whose rows it has
+                loaded = own :: own | from_others,        % whose rows it has
+                upgrade = none :: none | term()}).        % why the last upgrade failed
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -134,9 +136,9 @@ seen(State) ->
 %% restarts.
 compared(Relations, Apart, State) ->
     IsReady = State#state.waits =:= ready,
-    case [Members || {_, {excluded, Members}} <- Relations,
+    case [Members || {_, {behind, Members}} <- Relations,
                      IsReady orelse Members -- Apart =/= Members] of
-        [Members | _] -> restarted("was cut off", Members, State);
+        [Members | _] -> restarted("is behind", Members, State);
         [] ->
             case [Node || {Node, same} <- Relations, lists:member(Node, Apart), loses(Node)] of
                 [Node | _] -> restarted("was cut off", [Node], State);
@@ -146,9 +148,9 @@ compared(Relations, Apart, State) ->
             end
     end.
 
-%% The other node has the same generation, or a later one that lacks only this node.
+%% The other node has the same generation, or a later one that this node has not taken.
 is_present(same) -> true;
-is_present({excluded, _}) -> true;
+is_present({behind, _}) -> true;
 is_present(_) -> false.
 
 %% A member that does not send its changes here may have more cases than this node. A node that has
@@ -169,8 +171,7 @@ leaves_out(Node) ->
     end.
 
 joined(#state{waits = ready} = State) ->
-    ok = upgraded(),
-    State#state{left_out = none};
+    State#state{left_out = none, upgrade = upgraded(State#state.upgrade)};
 joined(State) ->
     case docket_mnesia_replica:join(State#state.loaded) of
         ok ->
@@ -178,12 +179,15 @@ joined(State) ->
             State#state{waits = ready, left_out = none};
         {differs, Node} -> restarted("missed changes while it loaded", [Node], State);
         {error, alone} -> alone(State);
+        {error, disk} ->
+            ok = disk_failed(),
+            State;
         {error, _} -> State#state{left_out = none}
     end.
 
 %% The first node of the list upgrades the rows when all nodes have a program that can read them. It
 %% tries again at the next check.
-upgraded() ->
+upgraded(Before) ->
     All = docket_cluster:nodes(),
     Own = docket_cases:version(),
     IsDue = hd(All) =:= node() andalso docket_mnesia_schema:needs_upgrade()
@@ -192,8 +196,15 @@ upgraded() ->
                                                                      ?CALL_MS)]),
     case IsDue andalso docket_worker:run(fun docket_mnesia_schema:upgrade/0, ?UPGRADE_MS,
                                          mnesia_tm) of
-        {done, ok} -> docket:say(["all rows have version ", integer_to_list(Own)]);
-        _ -> ok
+        false -> Before;
+        {done, ok} ->
+            docket:say(["all rows have version ", integer_to_list(Own)]),
+            none;
+        Before -> Before;
+        Failed ->
+            docket:say(io_lib:format("the rows cannot get version ~b yet (~0tp); this node tries "
+                                     "again", [Own, Failed])),
+            Failed
     end.
 
 %% Both nodes are members of the same generation, and their databases run apart.

@@ -15,7 +15,10 @@
 
 %% @doc Returns a fingerprint of the rows with a key, as this node has them.
 -spec fingerprint(docket_store:table(), term()) -> binary().
-fingerprint(Table, Key) -> erlang:md5(term_to_binary(ets:lookup(Table, Key), [deterministic])).
+fingerprint(Table, Key) ->
+    %% The same bytes in each release of OTP
+    Bytes = term_to_binary(ets:lookup(Table, Key), [deterministic, {minor_version, 2}]),
+    erlang:md5(Bytes).
 
 %% @doc Lists the nodes to which Mnesia sends each change of this node.
 %%
@@ -70,26 +73,28 @@ forget() ->
 incomplete() -> persistent_term:put(?MODULE, incomplete).
 
 %% @doc Makes this node, which has loaded the tables from others, a member. It must have the same
-%% rows as a node that is ready, while nobody can change any.
+%% rows as a node that is ready, while nobody can change any. They must be on its disk too.
 %%
 %% Mnesia on a third node may learn late that this one loads, and its changes of that time come
 %% neither with the tables nor after them. The error is `alone' if there is no node to compare with.
 -spec join(Loaded :: own | from_others) ->
-          ok | {differs, node()} | {error, minority | not_ready | busy | alone}.
-join(Loaded) ->
-    case joined(Loaded) of
-        ok -> persistent_term:put(?MODULE, joined);
-        Other -> Other
+          ok | {differs, node()} | {error, minority | not_ready | busy | disk | alone}.
+join(own) -> joined(docket_generation:join());
+join(from_others) ->
+    case docket_worker:run(fun locked_join/0, ?JOIN_MS, mnesia_tm) of
+        {done, {counts, Error}} -> Error;
+        {done, ok} -> joined(ok);
+        {done, Other} -> not_joined(Other);
+        _ -> not_joined({error, busy})
     end.
 
-joined(own) -> docket_generation:join();
-joined(from_others) ->
-    case docket_worker:run(fun locked_join/0, ?JOIN_MS, mnesia_tm) of
-        {done, Result} -> Result;
-        _ ->
-            ok = incomplete(),
-            {error, busy}
-    end.
+joined(ok) -> persistent_term:put(?MODULE, joined);
+joined({error, _} = Error) -> Error.
+
+%% The members may change rows that this node does not get.
+not_joined(Result) ->
+    ok = incomplete(),
+    Result.
 
 locked_join() ->
     Join = fun() ->
@@ -113,21 +118,23 @@ compared(Nodes) ->
                 true ->
                     ok = complete(),
                     joined_generation(Nodes);
-                false -> {error, busy}
+                false -> {error, disk}
             end;
         [Node | _] -> {differs, Node}
     end.
 
 joined_generation(Nodes) ->
     Stored = [erpc:call(Node, docket_generation, stored, [], ?CALL_MS) || Node <- Nodes],
-    ok = docket_generation:adopt(lists:max(Stored)),
-    case docket_generation:join() of
-        ok -> ok;
-        {error, _} = Error ->
-            %% Without this node, the members may change rows that it does not get.
-            Counts = [lists:member(node(), Members) || {{_, Members}, _} <- Stored],
-            _ = [ok = incomplete() || lists:member(false, Counts)],
-            Error
+    AllCount = lists:all(fun({{_, Members}, _}) -> lists:member(node(), Members) end, Stored),
+    case docket_generation:adopt(lists:max(Stored)) of
+        ok ->
+            case docket_generation:join() of
+                ok -> ok;
+                %% The members cannot change a row without this node, so it stays complete.
+                {error, _} = Error when AllCount -> {counts, Error};
+                {error, _} = Error -> Error
+            end;
+        {error, _} -> {error, disk}
     end.
 
 %% A node without a directory has no log.
@@ -143,7 +150,8 @@ sums() ->
      || {Name, _, _} <- docket_cases:tables()].
 
 %% @doc Tells whether this node has the same generation and the same rows, and sees all members run
-%% and get its changes. The caller has locked the rows. It changes them next, as the notes say.
+%% and get its changes. The caller has locked the rows. It changes them next, as the notes say; if
+%% the answer is true, this node keeps the notes.
 -spec confirm(docket_generation:generation(), [row()], [docket_mnesia_unsettled:note()]) ->
           boolean().
 confirm({_, Members} = Generation, Rows, Notes) ->

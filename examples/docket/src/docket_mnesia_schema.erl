@@ -21,6 +21,7 @@
 -define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
 -define(SAVE_MS, 15000).
+-define(APART_MS, 5000).
 %% The longest time that the start waits to learn the end of a change that was cut off by a crash.
 -define(DECISION_MS, 2000).
 -define(CALL_MS, 10000).
@@ -61,12 +62,29 @@ going_on() ->
         [] -> known([]);
         Sources ->
             case [Node || Node <- [node() | running(reports())], lists:member(Node, Sources)] of
-                [_ | _] -> known([]);
+                [_ | _] = Ready -> from(Ready);
                 [] ->
                     stopped = mnesia:stop(),
                     {wait, ["starts again, because ", docket_config:names(Sources), " ended before "
                             "this node had its cases"]}
             end
+    end.
+
+%% After a partition, Mnesia may refuse to make this node's database one with the others. It would
+%% wait for the tables of a node that never sends them.
+from(Ready) ->
+    Now = erlang:monotonic_time(millisecond),
+    Together = [Node || Node <- Ready, lists:member(Node, mnesia:system_info(running_db_nodes))],
+    case {Together, get(?MODULE)} of
+        {[_ | _], _} -> known([]);
+        {[], {apart, Since}} when Now - Since > ?APART_MS ->
+            stopped = mnesia:stop(),
+            {wait, ["starts again, because its database is not one with that of ",
+                    docket_config:names(Ready)]};
+        {[], {apart, _}} -> known([]);
+        {[], _} ->
+            _ = put(?MODULE, {apart, Now}),
+            known([])
     end.
 
 %% @doc Tells whose rows this node has loaded, until the master nodes are forgotten.
@@ -214,6 +232,7 @@ start() ->
     case directory() of
         ok ->
             ok = docket_mnesia_replica:forget(),
+            _ = erase(?MODULE),
             docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end]);
         {error, _} = Error -> Error
@@ -363,7 +382,8 @@ wait() ->
 
 %% Writes all rows to the disk, if they come from another node. Mnesia writes the rows that it gets
 %% first, and keeps the changes of that time only in memory (`mnesia_loader:finish_copy/6'). This
-%% node must have them after a crash of all nodes. It is no member yet, so nobody waits for this.
+%% node must have them after a crash of all nodes. A member that has restarted at once does this
+%% while the others wait for it.
 saved() ->
     case {loaded(), kind()} of
         {from_others, disc_copies} ->
@@ -406,8 +426,8 @@ format_error({load, Reason}) ->
 format_error({join, {Node, Reason}}) ->
     again("this node cannot join the database of ~s (~0tp)", [Node, Reason]);
 format_error({version, {Stored, Own}}) ->
-    io_lib:format("the database has rows of version ~0tp, and this program knows version ~b: start "
-                  "a later program", [Stored, Own]).
+    io_lib:format("the database has rows of version ~0tp, and this node knows version ~b: start "
+                  "a later program, or remove DOCKET_ROW_VERSION", [Stored, Own]).
 
 %% The node tries again by itself.
 again(Format, Values) ->

@@ -3,7 +3,8 @@
 %% Mnesia shows a change before it is on any disk, and a crash of all nodes may undo it. So all
 %% members note a change before Mnesia makes it, and the node that makes it removes the notes when
 %% all disks have it. A reader who finds a note waits for the disks too (docket_store_mnesia), so
-%% nobody sees what may still be undone. Notes of changes that came to no end go with a later flush.
+%% nobody sees what may still be undone. A later flush removes the notes of changes that were never
+%% finished.
 %% @hidden
 -module(docket_mnesia_unsettled).
 -behaviour(gen_server).
@@ -17,14 +18,16 @@
 %% A key with a change, and a name of that change
 -type note() :: {key(), reference()}.
 
-%% A change that was begun earlier has come to its end.
--define(OLD_MS, 10000).
+%% A change that was begun earlier has come to its end, even if it waited for a node that was cut
+%% off: that takes 75 s with the default of net_ticktime.
+-define(OLD_MS, 90000).
 
 %% @doc Starts the process that keeps the notes.
 -spec start_link() -> gen_server:start_ret().
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% @doc Tells whether this service keeps notes: a mode that loses no change, with a disk.
+%% @doc Tells whether this service keeps notes. It does in the mode sync_transaction, with a
+%% directory.
 -spec is_needed() -> boolean().
 is_needed() ->
     docket_config:get(mode) =:= sync_transaction andalso docket_config:get(dir) =/= none.
@@ -53,6 +56,8 @@ settle(Notes) -> lists:foreach(fun(Note) -> ets:delete_object(?MODULE, Note) end
 init([]) ->
     _ = ets:new(?MODULE, [named_table, public, {read_concurrency, true},
                           {write_concurrency, true}]),
+    %% An earlier process may have lost its notes.
+    ok = add_all(),
     {ok, later([])}.
 
 later(Notes) ->

@@ -18,7 +18,7 @@
 -define(OPERATIONS, 4096).
 -define(BYTES, 64_000_000).
 
-%% Where the dictionary of Ra's process has the size of a case while an operation runs
+%% The key of the dictionary of Ra's process that holds the size of a case while an operation runs
 -define(SIZE, {?MODULE, size}).
 
 -record(state, {rows :: #{docket_store:table() => {ordered_set, gb_trees:tree(term(), tuple())}

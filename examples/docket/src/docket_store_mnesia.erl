@@ -3,8 +3,8 @@
 %% The setting `mode' chooses the activity of an operation that writes or reads by key. A scan reads
 %% the local replica without locks, because a lock on the whole table would stop all writers.
 %%
-%% Mnesia may run a transaction several times. What one run has read and written is in the process
-%% dictionary (`#run{}').
+%% Mnesia may run a transaction several times. The process dictionary holds the reads and writes of
+%% the present run (`#run{}').
 %% @hidden
 -module(docket_store_mnesia).
 -behaviour(docket_store).
@@ -15,7 +15,7 @@
 -define(CONFIRM_MS, 2000).
 -define(PAUSE_MS, 20).
 
--record(run, {locked = [] :: [docket_mnesia_replica:row()],     % that may change
+-record(run, {rows = [] :: [docket_mnesia_replica:row()],       % that all members must have
               written = [] :: [{docket_store:table(), Key :: term()}],
               seen = [] :: [docket_mnesia_unsettled:note()],    % about the rows that it has read
               made = [] :: [docket_mnesia_unsettled:note()]}).  % about its own change
@@ -24,7 +24,8 @@
 -spec check() -> ok | {error, docket_mnesia_schema:error()}.
 check() -> docket_mnesia_schema:directory().
 
-%% @doc Gives the processes: those that the given one needs, and the one that flushes.
+%% @doc Returns the child specifications: of the generation, the notes, the given process, and the
+%% process that flushes.
 -spec children(supervisor:child_spec()) -> [supervisor:child_spec()].
 children(Store) ->
     [#{id => generation, start => {docket_generation, start_link, []}},
@@ -47,7 +48,12 @@ run(Kind, Operation) ->
     Fun = fun() -> docket_cases:work(?MODULE, Operation) end,
     case {docket_mnesia_replica:is_complete(), Kind} of
         {true, write} -> changed(Fun, now_ms() + docket_config:get(deadline));
-        {true, _} -> stored(Kind, Fun);
+        {true, _} ->
+            case stored(Kind, Fun) of
+                %% A member has not made the change yet that this would show.
+                {error, other_copies} -> {error, not_ready};
+                Result -> Result
+            end;
         {false, _} -> {error, not_ready}
     end.
 
@@ -112,14 +118,17 @@ activity(Kind, Fun) ->
 
 attempt(Kind, Mode, Fun) ->
     IsChecked = Kind =:= write andalso lists:member(Mode, [transaction, sync_transaction]),
-    Run = fun() ->
+    Attempt = fun() ->
                   _ = put(?MODULE, #run{}),
-                  case Fun() of
-                      {ok, _} = Done when IsChecked -> confirmed(Done, get(?MODULE));
-                      Result -> Result
+                  Result = Fun(),
+                  case {Result, get(?MODULE)} of
+                      {{ok, _}, Run} when IsChecked -> confirmed(Result, Run#run.written, Run);
+                      {_, #run{seen = [_ | _]} = Run} when Kind =/= scan ->
+                          confirmed(Result, [], Run);
+                      _ -> Result
                   end
           end,
-    try {mnesia:activity(Mode, Run), get(?MODULE)}
+    try {mnesia:activity(Mode, Attempt), get(?MODULE)}
     catch
         exit:{aborted, {no_majority, _}} -> {{error, minority}, #run{}};
         exit:{aborted, other_copies} -> {{error, other_copies}, #run{}};
@@ -134,16 +143,17 @@ attempt(Kind, Mode, Fun) ->
     end.
 
 %% After a partition that only some nodes have noticed, one node's rows may be old. So all members
-%% confirm, while the rows are locked, that they have the same rows and the same generation.
-confirmed(Done, #run{locked = Locked, written = Written} = Run) ->
+%% confirm, while the rows are locked, that they have the same rows and the same generation. Before
+%% a flush that a reader waits for, they confirm that they have made the change.
+confirmed(Result, Written, #run{rows = Rows} = Run) ->
     {_, Members} = Generation = docket_generation:current(),
     Change = make_ref(),
     Made = [{Key, Change} || docket_mnesia_unsettled:is_needed(), Key <- Written],
     case lists:usort(erpc:multicall(Members, docket_mnesia_replica, confirm,
-                                    [Generation, Locked, Made], ?CONFIRM_MS)) of
+                                    [Generation, Rows, Made], ?CONFIRM_MS)) of
         [{ok, true}] ->
             _ = put(?MODULE, Run#run{made = Made}),
-            Done;
+            Result;
         _ -> mnesia:abort(other_copies)
     end.
 
@@ -159,16 +169,17 @@ mode(_) -> docket_config:get(mode).
 %% @doc Reads the row with a key.
 -spec read(docket_store:table(), term(), read | write) -> [docket_store:row()].
 read(Table, Key, Lock) ->
-    Rows = mnesia:read(Table, Key, Lock),
-    #run{locked = Locked, seen = Seen} = Run = get(?MODULE),
+    Found = mnesia:read(Table, Key, Lock),
+    #run{rows = Rows, seen = Seen} = Run = get(?MODULE),
     Notes = case docket_mnesia_unsettled:is_needed() of
                 true -> docket_mnesia_unsettled:notes(Table, Key);
                 false -> []
             end,
     %% The table still has the rows from before this transaction.
-    May = [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)} || Lock =:= write],
-    _ = put(?MODULE, Run#run{locked = May ++ Locked, seen = Notes ++ Seen}),
-    [docket_cases:upgraded(Row) || Row <- Rows].
+    Own = [{Table, Key, docket_mnesia_replica:fingerprint(Table, Key)}
+           || Lock =:= write orelse Notes =/= []],
+    _ = put(?MODULE, Run#run{rows = Own ++ Rows, seen = Notes ++ Seen}),
+    [docket_cases:upgraded(Row) || Row <- Found].
 
 %% @doc Writes a row.
 -spec write(docket_store:table(), docket_store:row()) -> ok.

@@ -63,11 +63,19 @@ run(Kind, Operation) ->
         false -> {error, not_ready};
         true ->
             case asked(fun() -> sent(Kind, Operation, docket_config:get(deadline)) end, Kind) of
-                {ok, {{_, _}, Result}, _} when Kind =:= scan -> Result;
-                {ok, Result, _} -> Result;
+                {ok, {{_, _}, Result}, _} when Kind =:= scan -> upgraded(Result);
+                {ok, Result, _} -> upgraded(Result);
                 {error, _} = Error -> Error
             end
     end.
+
+%% The leader may have an earlier program.
+upgraded({ok, Case}) when element(1, Case) =:= docket_case -> {ok, docket_case:upgraded(Case)};
+upgraded({ok, {[_ | _] = Rows, Next}}) ->
+    {ok, {[docket_cases:upgraded(Row) || Row <- Rows], Next}};
+upgraded({ok, {Document, Bytes}}) -> {ok, {Document, Bytes}};
+upgraded({error, {conflict, Case}}) -> {error, {conflict, docket_case:upgraded(Case)}};
+upgraded(Other) -> Other.
 
 sent(write, Operation, Deadline) -> ra:process_command(docket_ra_member:id(), Operation, Deadline);
 sent(read, Operation, Deadline) ->
