@@ -51,7 +51,8 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1"])),
     %% The locale of the test is C.
     ?assertEqual({0, <<"é€\nok\n"/utf8>>},
-                 ask(Config, ["--whittle-eval", "io:put_chars([233, 8364, $\\n])"])),
+                 ask(Config, ["--whittle-eval",
+                              <<"\"é€\" = [233, 8364], io:put_chars(\"é€\\n\")"/utf8>>])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1 % two"])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval=erlang", "1+1"])),
     %% The dot of a character does not end the expression.

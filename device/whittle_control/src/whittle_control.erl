@@ -45,7 +45,7 @@ main() ->
     _ = [io:setopts(Device, [{encoding, unicode}]) || Device <- [standard_io, standard_error]],
     Node = full_name(flag(whittle_node)),
     Answer = try
-                 request(flag(whittle_request), Node, init:get_plain_arguments())
+                 request(flag(whittle_request), Node, words())
              catch
                  throw:{Code, Text} -> {Code, Text}
              end,
@@ -394,6 +394,15 @@ with_dot(Tokens, End) ->
 -spec misread(string(), unicode:chardata()) -> no_return().
 misread(Word, Why) ->
     throw({?MISUSED, io_lib:format("cannot parse ~ts: ~ts", [Word, Why])}).
+
+%% The words of the request. In the locale C, OTP takes their bytes for Latin-1; the launcher has
+%% checked that they are UTF-8.
+words() ->
+    Words = init:get_plain_arguments(),
+    case file:native_name_encoding() of
+        latin1 -> [unicode:characters_to_list(list_to_binary(Word)) || Word <- Words];
+        utf8 -> Words
+    end.
 
 %% The node and the end
 

@@ -3,8 +3,8 @@
 %% The artifact is one object file. It exports only the function that the VM calls, so two
 %% libraries may use one name for different things.
 %%
-%% The compiler lists the files that it reads. A file outside of the library's own would change the
-%% artifact, and nothing in its name would say so, so such a file ends the build.
+%% The compiler lists the files that it reads. A file outside of the library's directories can
+%% change without a change of the cache key, so such a file ends the build.
 %%
 %% The compiler runs without LTO, because with LTO the linker cannot join the objects. C++ has
 %% neither exceptions nor run-time type information, like the JIT's.
@@ -32,14 +32,15 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
             "erts/include/" ++ Triple, "erts/emulator/" ++ Triple],
     Own = [" -I" ++ quoted(Dir) || Dir <- Include],
     %% Compile in src, so that the compiler uses the author's name of the file.
-    Compile = ["(cd src && ulimit -v " ?KILOBYTES " && timeout " ?SECONDS " "
+    Compile = ["(cd src && ulimit -v " ?KILOBYTES " && timeout --foreground " ?SECONDS " "
                ++ case is_cxx_file(Source) of
                       true -> "$CXX $CXXFLAGS" ++ whittle_toolchain:cxx_masks(Target);
                       false -> "$CC $CFLAGS"
                   end ++ " -w -D_GNU_SOURCE " ++ define(Native) ++ Own ++ " $INCLUDES"
                ++ lists:append([" " ++ quoted(Flag) || Flag <- Cflags])
-               ++ " -MMD -MF ../objects/" ++ Object ++ ".read -Wa,--MD,../objects/" ++ Object
-               ++ ".assembled -c " ++ quoted("./" ++ unicode:characters_to_list(Source))
+               ++ " -pipe -MD -MT x -MF ../objects/" ++ Object ++ ".read"
+               " -Wa,--MD,../objects/" ++ Object ++ ".assembled -c "
+               ++ quoted("./" ++ unicode:characters_to_list(Source))
                ++ " -o ../objects/" ++ Object ++ ".o) || {"
                " [ $? != 124 ] || echo " ++ quoted(unicode:characters_to_list(Source)) ++
                ": error: the compiler did not end within " ?SECONDS " s; exit 1; }"
@@ -57,7 +58,7 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
                                             ++ [" -I$ERTS/erts/emulator/zlib"
                                                 || lists:member(zlib, Libs)]) ++ "\""]
            ++ Compile
-           ++ lists:append([own_files(Name) || Sources =/= []])
+           ++ lists:append([own_files(Native) || Sources =/= []])
            ++ ["$CC -nostdlib -r -o native.o"
                ++ case Sources of [] -> ""; _ -> " objects/*.o" end ++ Compiled,
                Objcopy ++ " -G " ++ symbol(Native) ++ " native.o \"$OUT/" ++ Name ++ ".o\"",
@@ -67,18 +68,24 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
                " { echo \"" ++ Name ++ ": there is no function " ++ symbol(Native) ++
                "; is its name another?\"; exit 1; }"]}].
 
-%% Checks the files that the compiler and the assembler have read. They list none of the compiler's
-%% own headers, and the assembler lists its temporary file.
-own_files(Name) ->
-    ["cat objects/*.read objects/*.assembled | sed 's/^[^:]*: //; s/\\\\$//' | tr -s ' ' '\\n'"
-     " | sort -u >objects/files",
-     "while read -r file; do"
-     " case $(cd src && realpath -m -- \"$file\") in"
-     " \"$(realpath \"$WORK\")\"/* | \"$(realpath \"$ERTS\")\"/* | */cc*.s) ;;"
-     " \"$(realpath \"${OPENSSL:-$WORK}\")\"/*) ;;"
-     " *) echo \"" ++ Name ++ ": error: the compiler has read a file that is not below the"
-     " directories of the library; copy it there:\"; echo \"$file\"; exit 1 ;; esac; done"
-     " <objects/files"].
+%% Checks the files that the compiler and the assembler have read. Both write rules of make, with
+%% their own name of the target in the first line. The compiler's own headers lie in the directories
+%% that it searches without a flag, below its root.
+own_files(#{name := Name} = Native) ->
+    Compilers = ["$CC $CFLAGS -x c"] ++ ["$CXX $CXXFLAGS -x c++" || is_cxx(Native)],
+    ["for rule in objects/*.read objects/*.assembled; do sed '1s/^[^ ]*: //; s/\\\\$//' \"$rule\";"
+     " done | tr -s ' ' '\\n' | sed '/^$/d' | sort -u >objects/files",
+     "(cd src && xargs -d '\\n' realpath -m -- <../objects/files) | sort -u >objects/read",
+     %% The directory `kernel' has links.
+     "{ printf '%s\\n' \"$WORK\" \"$ERTS\" \"${OPENSSL:-$WORK}\" \"$WORK\"/kernel/*"]
+        ++ ["  " ++ Compiler ++ " -E -v /dev/null 2>&1 |"
+            " sed -n '/search starts here/,/^End of search/s/^ //p'" || Compiler <- Compilers]
+        ++ ["} | xargs -d '\\n' realpath -m -- >objects/directories",
+            "awk 'NR == FNR { own[$0]; next }"
+            " { for (dir in own) if (index($0, dir \"/\") == 1) next;"
+            " print \"" ++ Name ++ ": error: the compiler has read a file that is not below the"
+            " directories of the library; copy it there:\\n\" $0; exit 1 }'"
+            " objects/directories objects/read"].
 
 %% @doc Tells whether the library contains C++ and so needs the C++ library.
 -spec is_cxx(whittle_runtime:native()) -> boolean().

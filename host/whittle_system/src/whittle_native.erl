@@ -170,9 +170,9 @@ not_understood(Term, Why, File) ->
 wanted({Key, _}) when Key =:= sources; Key =:= include ->
     "it takes a list of strings, paths below the file's directory";
 wanted({cflags, _}) ->
-    "it takes a list of strings; each is one flag of the compiler: -DNAME=TEXT, -UNAME, -IDIRECTORY"
-        " (below the file's directory), -O, -g, -std=, -w, -ansi, -pedantic, -pthread, and those"
-        " that begin with -W, -f or -m, without a path";
+    "it takes a list of strings; each is one flag of the compiler: -DNAME=TEXT, -UNAME, -O, -g,"
+        " -std=, -w, -ansi, -pedantic, -pthread, and those that begin with -W, -f or -m, without a"
+        " path (docs/natives.md says which); `include' takes directories";
 wanted({libs, _}) ->
     "it takes a list of " ++ lists:join(", ", [atom_to_list(Lib) || Lib <- ?LIBS]);
 wanted({archive, _}) -> "it takes a string, a path below the file's directory without wildcards";
@@ -233,12 +233,12 @@ is_below(Path) ->
 %% Checks a compiler flag. The recipe quotes it for sh. The check lets only flags through that
 %% neither name a file nor run a program: the cache would not notice another file, and a
 %% description must not run anything.
-is_flag("-I" ++ Directory) -> is_below(Directory);
 is_flag(Flag) ->
     Patterns = ["-D[A-Za-z_][^[:cntrl:]]*", "-U[A-Za-z_][A-Za-z0-9_]*", "-O[0-3gsz]?|-Ofast",
                 "-g[0-3]?", "-std=[a-z0-9+:]+", "-w|-ansi|-pedantic|-pedantic-errors|-pthread",
-                "-W(?![alp],)[A-Za-z0-9+=_-]*", "-m[A-Za-z0-9+=_.,-]+",
-                "-f(?!plugin|dump|profile|auto-profile|opt-info|save-|callgraph|lto|use-|module|"
+                "-W[A-Za-z0-9+=_-]*", "-m(?!(arch|tune|cpu)=native)[A-Za-z0-9+=_.,-]+",
+                "-f(?!plugin|dump|deps|profile|auto-profile|opt-info|save-|callgraph|lto|use-|"
+                "module|"
                 "diagnostics-f|syntax-only|self-test|compare-debug|sarif|test-coverage|offload)"
                 "[A-Za-z0-9+=_.,-]+"],
     is_text(Flag)

@@ -198,6 +198,9 @@ export class Output {
 
     /** A tag and a 32-bit count. */
     head(tag: Tag, count: number): void {
+        // A sparse array can have any length. Each element takes a byte at least, and few platforms
+        // have larger arrays of bytes.
+        if (this.pos + count > 0xffffffff) throw noTerm("the term has more than 4 GB");
         this.room(5);
         this.buf[this.pos] = tag;
         this.view.setUint32(this.pos + 1, count);
@@ -347,9 +350,6 @@ export class Output {
         const length = items.length;
         if (length === 0) return this.u8(Tag.Nil);
         if (length <= 0xffff && this.byteList(items, length)) return;
-        // A sparse array can have any length. Each element takes a byte at least, and few platforms
-        // have larger arrays of bytes.
-        if (this.pos + length > 0xffffffff) throw noTerm("the term has more than 4 GB");
         this.head(Tag.List, length);
         this.all(items, length);
         this.u8(Tag.Nil);

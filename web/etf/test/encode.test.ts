@@ -15,8 +15,10 @@ import {
     encodeInto,
     encoder,
     Float,
+    ImproperList,
     LocalTerm,
     show,
+    Tuple,
     tuple,
     write,
     ErlMap,
@@ -290,9 +292,11 @@ test("a name that cannot be written is named", () => {
 });
 
 test("a sparse array that no memory holds is refused at once, to the measure too", () => {
-    const sparse: Encodable[] = [];
+    const sparse: Term[] = [];
     sparse.length = 0xffffffff;
-    for (const use of [encode, byteSize]) fails(() => use(sparse), /the term has more than 4 GB$/);
+    for (const use of [encode, byteSize])
+        for (const value of [sparse, new Tuple(sparse), new ImproperList(sparse, 1)])
+            fails(() => use(value), /the term has more than 4 GB$/);
 });
 
 test("a local term must be the whole value, to the measure too", () => {
