@@ -68,10 +68,11 @@ is_member(Node) -> lists:member(Node, element(2, current())).
 may_change() ->
     is_member(node()) andalso docket_cluster:is_majority(running_members()).
 
-running_members() ->
-    {_, Members} = current(),
+running_members() -> running(element(2, current())).
+
+running(Nodes) ->
     Running = running(),
-    [Node || Node <- Members, lists:member(Node, Running)].
+    [Node || Node <- Nodes, lists:member(Node, Running)].
 
 running() ->
     try mnesia:system_info(running_db_nodes)
@@ -347,7 +348,7 @@ offer(grow) ->
     case lists:max([?NONE | Known]) of
         {{0, _}, _} -> {error, not_ready};
         {{Number, Members} = Base, _} = Latest ->
-            Left = [Node || Node <- Members, lists:member(Node, running())],
+            Left = running(Members),
             %% Members that are down leave, if most nodes stay: each member has all changes.
             MayLeave = Left =:= Members orelse docket_cluster:is_majority([node() | Left]),
             case lists:member(node(), Members) of

@@ -238,8 +238,8 @@ is_flag(Flag) ->
                 "-g[0-3]?", "-std=[a-z0-9+:]+", "-w|-ansi|-pedantic|-pedantic-errors|-pthread",
                 "-W[A-Za-z0-9+=_-]*", "-m(?!(arch|tune|cpu)=native)[A-Za-z0-9+=_.,-]+",
                 "-f(?!plugin|dump|deps|profile|auto-profile|opt-info|save-|callgraph|lto|use-|"
-                "module|"
-                "diagnostics-f|syntax-only|self-test|compare-debug|sarif|test-coverage|offload)"
+                "module|diagnostics-f|syntax-only|self-test|compare-debug|sarif|test-coverage|"
+                "offload)"
                 "[A-Za-z0-9+=_.,-]+"],
     is_text(Flag)
         andalso re:run(Flag, ["^(", lists:join($|, Patterns), ")\\z"], [{capture, none}, unicode])
