@@ -92,9 +92,17 @@ same(Shown, Said) ->
 words(Line) -> re:replace(Line, "[0-9][0-9,.]*", "#", [global, {return, binary}]).
 
 numbers(Line) ->
-    case re:run(Line, "[0-9][0-9,]*", [global, {capture, first, list}]) of
-        {match, Found} -> [list_to_integer([C || C <- N, C =/= $,]) || [N] <- Found];
+    case re:run(Line, "[0-9][0-9,.]*", [global, {capture, first, list}]) of
+        {match, Found} -> [number(string:trim(N, trailing, ".,")) || [N] <- Found];
         nomatch -> []
+    end.
+
+%% Reads 4,403,077, 20.6 and a version such as 29.1.1, which counts as 2911.
+number(Text) ->
+    Digits = [C || C <- Text, C =/= $,],
+    case string:split(Digits, ".", all) of
+        [_, _] -> list_to_float(Digits);
+        Parts -> list_to_integer(lists:append(Parts))
     end.
 
 readme() ->
