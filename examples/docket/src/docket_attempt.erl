@@ -4,6 +4,11 @@
 
 -export([steps/1, later/2]).
 
+-export_type([result/1]).
+
+%% `wait' says what must happen first.
+-type result(Error) :: ok | {wait, Why :: iodata()} | {error, Error}.
+
 %% @doc Does steps until one does not return `ok', and returns that result.
 -spec steps([fun(() -> ok | Other)]) -> ok | Other.
 steps([]) -> ok;

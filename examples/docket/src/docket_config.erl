@@ -11,10 +11,11 @@
 -export_type([key/0, error/0]).
 
 -type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running
-             | waiting | patience | deadline | body_timeout | document | pictures | row_version.
+             | waiting | patience | deadline | body_timeout | document | pictures | row_version
+             | fragments.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
-               | {not_listed, {node(), [node()]}}.
+               | {only_memory, []} | {not_listed, {node(), [node()]}}.
 
 %% Each setting with its type and its default.
 -define(SETTINGS,
@@ -24,7 +25,7 @@
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
          {body_timeout, positive, 10000}, {document, positive, 262144}, {pictures, positive, 2},
-         {row_version, row_version, newest}]).
+         {row_version, row_version, newest}, {fragments, fragments, 1}]).
 
 %% @doc Returns a setting that load/0 has read.
 -spec get(key()) -> term().
@@ -34,13 +35,11 @@ get(Key) -> maps:get(Key, persistent_term:get(?MODULE)).
 -spec load() -> ok | {error, error()}.
 load() -> load(?SETTINGS, #{}).
 
-load([], #{secret := none}) -> {error, {no_secret, []}};
-load([], #{nodes := [_ | _] = Nodes} = Settings) ->
-    case lists:member(node(), Nodes) of
-        true -> persistent_term:put(?MODULE, Settings);
-        false -> {error, {not_listed, {node(), Nodes}}}
+load([], Settings) ->
+    case together(Settings) of
+        ok -> persistent_term:put(?MODULE, Settings);
+        {error, _} = Error -> Error
     end;
-load([], Settings) -> persistent_term:put(?MODULE, Settings);
 load([{Key, Type, Default} | More], Settings) ->
     Value = case os:getenv(variable(Key)) of
                 Unset when Unset =:= false; Unset =:= "" ->
@@ -51,6 +50,18 @@ load([{Key, Type, Default} | More], Settings) ->
         {ok, Checked} -> load(More, Settings#{Key => Checked});
         {error, Wanted} -> {error, {bad_setting, {Key, shown(Key, Value), Wanted}}}
     end.
+
+%% Whether the settings fit together
+together(#{secret := none}) -> {error, {no_secret, []}};
+together(#{mode := ets, store := mnesia, dir := Dir, nodes := Nodes})
+  when Dir =/= none; length(Nodes) > 1 ->
+    {error, {only_memory, []}};
+together(#{nodes := [_ | _] = Nodes}) ->
+    case lists:member(node(), Nodes) of
+        true -> ok;
+        false -> {error, {not_listed, {node(), Nodes}}}
+    end;
+together(_) -> ok.
 
 %% A log must not show a secret.
 shown(secret, _) -> hidden;
@@ -66,6 +77,7 @@ names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 -spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: iodata()}.
 check(port, Value) -> number(Value, 0, 65535, "a port from 0 to 65535");
 check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number above 0");
+check(fragments, Value) -> number(Value, 1, 64, "a number from 1 to 64");
 check(boolean, Value) when is_boolean(Value) -> {ok, Value};
 check(boolean, "true") -> {ok, true};
 check(boolean, "false") -> {ok, false};
@@ -112,7 +124,7 @@ check(nodes, Value) when is_list(Value) ->
         false -> {error, "names of nodes, such as one@host,two@host: at most 64, each once"}
     end;
 check(nodes, _) -> {error, "names of nodes"};
-check(mode, Value) -> one_of(Value, [transaction, sync_transaction, async_dirty, sync_dirty]);
+check(mode, Value) -> one_of(Value, [transaction, sync_transaction, async_dirty, sync_dirty, ets]);
 check(store, Value) -> one_of(Value, [mnesia, ra]).
 
 one_of(Value, Names) ->
@@ -145,5 +157,8 @@ format_error({not_listed, {Node, Nodes}}) ->
     io_lib:format("this node is ~s, which the setting nodes (DOCKET_NODES) does not list (~s): "
                   "give all nodes the same list, and each node a name from it",
                   [Node, names(Nodes)]);
+format_error({only_memory, _}) ->
+    "in the mode ets (DOCKET_MODE), a change reaches no other node and no disk: give one node, and "
+    "none as DOCKET_DIR, or another mode";
 format_error({no_secret, _}) ->
     "nobody could log in: set DOCKET_SECRET to a password for all users".

@@ -190,11 +190,11 @@ joined(State) ->
 upgraded(Before) ->
     All = docket_cluster:nodes(),
     Own = docket_cases:version(),
-    IsDue = hd(All) =:= node() andalso docket_mnesia_schema:needs_upgrade()
+    IsDue = hd(All) =:= node() andalso docket_mnesia_tables:needs_upgrade()
         andalso lists:all(fun(Version) -> is_integer(Version) andalso Version >= Own end,
                           [Version || {_, Version} <- erpc:multicall(All, docket_cases, version, [],
                                                                      ?CALL_MS)]),
-    case IsDue andalso docket_worker:run(fun docket_mnesia_schema:upgrade/0, ?UPGRADE_MS,
+    case IsDue andalso docket_worker:run(fun docket_mnesia_tables:upgrade/0, ?UPGRADE_MS,
                                          mnesia_tm) of
         false -> Before;
         {done, ok} ->

@@ -17,7 +17,8 @@
 -spec fingerprint(docket_store:table(), term()) -> binary().
 fingerprint(Table, Key) ->
     %% The same bytes in each release of OTP
-    Bytes = term_to_binary(ets:lookup(Table, Key), [deterministic, {minor_version, 2}]),
+    Bytes = term_to_binary(docket_mnesia_tables:rows(Table, Key),
+                           [deterministic, {minor_version, 2}]),
     erlang:md5(Bytes).
 
 %% @doc Lists the nodes to which Mnesia sends each change of this node.
@@ -27,7 +28,7 @@ fingerprint(Table, Key) ->
 %% missing: it would miss changes, and nothing in Mnesia would notice.
 -spec receivers() -> [node()].
 receivers() ->
-    [First | More] = [receivers(Name) || {Name, _, _} <- docket_cases:tables()],
+    [First | More] = [receivers(Name) || Name <- docket_mnesia_tables:names()],
     [Node || Node <- First, lists:all(fun(Nodes) -> lists:member(Node, Nodes) end, More)].
 
 receivers(Table) ->
@@ -47,14 +48,14 @@ leaves_out(Node) ->
 %% @doc Tells whether this node has all tables, and has joined a generation of which most nodes run.
 -spec is_ready() -> boolean().
 is_ready() ->
-    persistent_term:get(?MODULE, incomplete) =:= joined andalso docket_mnesia_schema:is_loaded()
+    persistent_term:get(?MODULE, incomplete) =:= joined andalso docket_mnesia_tables:is_loaded()
         andalso docket_generation:may_change().
 
 %% @doc Tells whether this node has all rows of the members: its own, or those that it has compared.
 -spec is_complete() -> boolean().
 is_complete() ->
     persistent_term:get(?MODULE, incomplete) =/= incomplete
-        andalso docket_mnesia_schema:is_loaded().
+        andalso docket_mnesia_tables:is_loaded().
 
 %% @doc Tells whether other nodes may take the rows of this one.
 -spec is_source() -> boolean().
@@ -98,7 +99,7 @@ not_joined(Result) ->
 
 locked_join() ->
     Join = fun() ->
-                   _ = [mnesia:write_lock_table(Name) || {Name, _, _} <- docket_cases:tables()],
+                   _ = [mnesia:write_lock_table(Name) || Name <- docket_mnesia_tables:names()],
                    Others = mnesia:system_info(running_db_nodes) -- [node()],
                    compared([Node || Node <- Others,
                                      erpc:call(Node, ?MODULE, is_source, [], ?CALL_MS)])
@@ -143,11 +144,11 @@ is_on_disk() ->
         orelse mnesia:sync_log() =:= ok andalso not docket_disk_watch:has_failed().
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
--spec sums() -> [{docket_store:table(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
+-spec sums() -> [{atom(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].
 sums() ->
     [{Name, ets:info(Name, size),
       ets:foldl(fun(Row, Sum) -> Sum + erlang:phash2(Row, 1 bsl 32) end, 0, Name)}
-     || {Name, _, _} <- docket_cases:tables()].
+     || Name <- docket_mnesia_tables:names()].
 
 %% @doc Tells whether this node has the same generation and the same rows, and sees all members run
 %% and get its changes. The caller has locked the rows. It changes them next, as the notes say; if

@@ -6,14 +6,12 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/0, report/0, admit/1, is_loaded/0, loaded/0, needs_upgrade/0,
-         upgrade/0, format_error/1]).
+-export([directory/0, attempt/0, report/0, admit/1, loaded/0, format_error/1]).
 
 -export_type([error/0]).
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
-               | {table, {atom(), term()}} | {load, term()} | {join, {node(), term()}}
-               | {version, {Stored :: term(), Own :: pos_integer()}}.
+               | {load, term()} | {join, {node(), term()}} | docket_mnesia_tables:error().
 
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
@@ -45,7 +43,7 @@ directory() ->
     end.
 
 %% @doc Tries to start the database. `wait' says what must happen first.
--spec attempt() -> ok | {wait, iodata()} | {error, error()}.
+-spec attempt() -> docket_attempt:result(error()).
 attempt() ->
     case {state(), mnesia:system_info(is_running)} of
         {fresh, _} -> fresh(reports());
@@ -57,7 +55,7 @@ attempt() ->
 %% Mnesia runs. The node from which it loads may have ended meanwhile, and then it would wait for
 %% that node alone.
 going_on() ->
-    case is_loaded() orelse sources() of
+    case docket_mnesia_tables:is_loaded() orelse sources() of
         true -> known([]);
         [] -> known([]);
         Sources ->
@@ -97,12 +95,13 @@ loaded() ->
     end.
 
 sources() ->
-    try mnesia:table_info(hd(names()), master_nodes)
+    try mnesia:table_info(hd(docket_mnesia_tables:names()), master_nodes)
     catch exit:{aborted, _} -> []
     end.
 
 known(First) ->
-    docket_attempt:steps(First ++ [fun version/0, fun copies/0, fun wait/0, fun saved/0]).
+    docket_attempt:steps(First ++ [fun docket_mnesia_tables:check_version/0,
+                                   fun docket_mnesia_tables:copy/0, fun wait/0, fun saved/0]).
 
 %% This node has no database.
 fresh(Reports) ->
@@ -177,8 +176,8 @@ loading(Nodes) ->
 %% changes of the third one would not come here, and this node would join without them.
 together() ->
     Here = mnesia:system_info(running_db_nodes),
-    Views = erpc:multicall(Here -- [node()], mnesia, table_info, [hd(names()), where_to_write],
-                           ?CALL_MS),
+    Views = erpc:multicall(Here -- [node()], mnesia, table_info,
+                           [hd(docket_mnesia_tables:names()), where_to_write], ?CALL_MS),
     case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
         [] -> ok;
         Missing ->
@@ -225,8 +224,7 @@ found() ->
                        none -> ok;
                        _ -> said(schema, mnesia:create_schema([node()]))
                    end
-           end, fun start/0
-          | [fun() -> create(Table) end || Table <- docket_cases:tables()]]).
+           end, fun start/0, fun docket_mnesia_tables:create/0]).
 
 start() ->
     case directory() of
@@ -247,24 +245,6 @@ said(schema, {error, {not_a_log_file, File}} = Error) ->
         _ -> {error, {schema, element(2, Error)}}
     end;
 said(What, {error, Reason}) -> {error, {What, Reason}}.
-
-create({docket_case, _, Type}) -> create(docket_case, attributes(), Type);
-create({Name, Fields, Type}) -> create(Name, Fields, Type).
-
-create(Name, Fields, Type) ->
-    done(Name, mnesia:create_table(Name, [{attributes, Fields}, {type, Type}, {kind(), [node()]},
-                                          {majority, true},
-                                          {user_properties,
-                                           [{docket_version, docket_cases:version()}]}])).
-
-done(_, {atomic, ok}) -> ok;
-done(Name, {aborted, {already_exists, Name}}) -> ok;
-done(Name, {aborted, {already_exists, Name, _}}) -> ok;
-done(_, {aborted, {not_active, _, _, Nodes}}) ->
-    {wait, ["waits for ", docket_config:names(Nodes), ", which must be up while a node joins"]};
-done(Name, {aborted, Reason}) -> {error, {table, {Name, Reason}}}.
-
-kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies end.
 
 %% The database of another node
 
@@ -311,70 +291,8 @@ admit(Node) ->
 
 schema_file() -> filename:join(mnesia:system_info(directory), ?SCHEMA_FILE).
 
-%% Makes the copies of this node that are missing. A node that ended while it joined has some of
-%% them.
-copies() ->
-    Schema = case {kind(), mnesia:table_info(schema, storage_type)} of
-                 {disc_copies, ram_copies} ->
-                     [fun() ->
-                              done(schema,
-                                   mnesia:change_table_copy_type(schema, node(), disc_copies))
-                      end];
-                 _ -> []
-             end,
-    docket_attempt:steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
-
-copy(Name) ->
-    case {lists:member(Name, mnesia:system_info(tables)), mnesia:system_info(db_nodes)} of
-        %% This node ended while it made the database.
-        {false, [_]} -> create(lists:keyfind(Name, 1, docket_cases:tables()));
-        {false, _} -> {wait, "waits until the tables exist"};
-        {true, _} ->
-            case mnesia:table_info(Name, storage_type) of
-                unknown -> done(Name, mnesia:add_table_copy(Name, node(), kind()));
-                _ -> ok
-            end
-    end.
-
-%% A program must not read rows that a later one has written.
-version() ->
-    Own = docket_cases:version(),
-    case [Version || {_, Version} <- stored_versions(), Version > Own] of
-        [] -> ok;
-        Later -> {error, {version, {lists:max(Later), Own}}}
-    end.
-
-stored_versions() ->
-    [{Name, Version} || Name <- names(), lists:member(Name, mnesia:system_info(tables)),
-                        {docket_version, Version} <- mnesia:table_info(Name, user_properties)].
-
-%% @doc Tells whether the tables have rows of an older version than this program writes.
--spec needs_upgrade() -> boolean().
-needs_upgrade() ->
-    lists:any(fun({_, Version}) -> Version < docket_cases:version() end, stored_versions())
-        orelse mnesia:table_info(docket_case, attributes) =/= attributes().
-
-attributes() -> element(2, docket_case:table(docket_cases:version())).
-
-%% @doc Gives all rows the version of this program. Changes wait meanwhile. The caller knows that
-%% all nodes run, and have such a program. The version comes first: an older program must not join
-%% while this changes the rows.
--spec upgrade() -> ok | {error, term()}.
-upgrade() ->
-    Version = docket_cases:version(),
-    docket_attempt:steps(
-      [fun() -> upgraded(mnesia:write_table_property(Name, {docket_version, Version})) end
-       || {Name, Older} <- stored_versions(), Older < Version]
-      ++ [fun() ->
-                  upgraded(mnesia:transform_table(docket_case, fun docket_cases:upgraded/1,
-                                                  attributes()))
-          end || mnesia:table_info(docket_case, attributes) =/= attributes()]).
-
-upgraded({atomic, ok}) -> ok;
-upgraded({aborted, Reason}) -> {error, Reason}.
-
 wait() ->
-    case mnesia:wait_for_tables(names(), ?TABLES_MS) of
+    case mnesia:wait_for_tables(docket_mnesia_tables:names(), ?TABLES_MS) of
         ok -> ok;
         {timeout, _} -> {wait, "waits for the tables, which load"};
         {error, Reason} -> {error, {load, Reason}}
@@ -385,9 +303,9 @@ wait() ->
 %% node must have them after a crash of all nodes. A member that has restarted at once does this
 %% while the others wait for it.
 saved() ->
-    case {loaded(), kind()} of
-        {from_others, disc_copies} ->
-            Save = fun() -> mnesia_controller:snapshot_dcd(names()) end,
+    case loaded() =:= from_others andalso docket_config:get(dir) =/= none of
+        true ->
+            Save = fun() -> mnesia_controller:snapshot_dcd(docket_mnesia_tables:names()) end,
             case docket_worker:run(Save, ?SAVE_MS, mnesia_controller) of
                 {done, dumped} -> ok;
                 %% It waits for a node that has ended, or its files cannot be written.
@@ -395,18 +313,8 @@ saved() ->
                     stopped = mnesia:stop(),
                     {wait, "starts again, because it could not write its cases to the disk"}
             end;
-        _ -> ok
+        false -> ok
     end.
-
-%% @doc Tells whether this node has loaded its copies of all tables. Mnesia also reads from another
-%% node, while this one has none.
--spec is_loaded() -> boolean().
-is_loaded() ->
-    try lists:all(fun(Name) -> mnesia:table_info(Name, where_to_read) =:= node() end, names())
-    catch exit:{aborted, _} -> false
-    end.
-
-names() -> [Name || {Name, _, _} <- docket_cases:tables()].
 
 name(Node) -> atom_to_list(Node).
 

@@ -128,7 +128,7 @@ attempt(Kind, Mode, Fun) ->
                       _ -> Result
                   end
           end,
-    try {mnesia:activity(Mode, Attempt), get(?MODULE)}
+    try {mnesia:activity(Mode, Attempt, [], mnesia_frag), get(?MODULE)}
     catch
         exit:{aborted, {no_majority, _}} -> {{error, minority}, #run{}};
         exit:{aborted, other_copies} -> {{error, other_copies}, #run{}};

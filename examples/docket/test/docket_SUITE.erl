@@ -6,19 +6,16 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
-             forms/1,
-         other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
-             bad_settings/1,
-         port_in_use/1, failure/1, not_ready/1]).
+         forms/1, other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
+         bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
 
 all() ->
     case code:ensure_loaded(json) of
         {module, json} ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
              slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
-             refused_forms, picture, metrics, kept, bad_directory, bad_settings, port_in_use,
-                 failure,
-             not_ready];
+             refused_forms, picture, metrics, kept, bad_directory, bad_settings, only_memory,
+             port_in_use, failure, not_ready];
         {error, _} ->
             io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
             []
@@ -295,7 +292,7 @@ bad_settings(_) ->
      || {Type, Value} <- [{port, "x"}, {port, 65536}, {positive, 0}, {ip, "x"}, {ip, 1},
                           {secret, ""},
                           {secret, [16#D800]}, {dir, ""}, {dir, 1}, {dir, [0]}, {mode, "x"},
-                              {mode, ets}]],
+                          {fragments, 0}, {fragments, "65"}]],
     [?assertEqual({Type, Value, {ok, Checked}}, {Type, Value, docket_config:check(Type, Value)})
      || {Type, Value, Checked} <- [{port, "80", 80}, {ip, "::1", {0, 0, 0, 0, 0, 0, 0, 1}},
                                    {dir, "none", none},
@@ -304,6 +301,21 @@ bad_settings(_) ->
     application:set_env(docket, secret, none),
     {error, {docket, {{no_secret, _} = Error, _}}} = application:ensure_all_started(docket),
     {match, _} = re:run(docket_config:format_error(Error), "DOCKET_SECRET").
+
+%% The mode ets keeps cases, with one node and without a directory. Anything else would lose them.
+only_memory(Config) ->
+    ok = application:stop(docket),
+    application:set_env(docket, mode, ets),
+    [begin
+         application:set_env(docket, Key, Value),
+         {error, {docket, {Error, _}}} = application:ensure_all_started(docket),
+         ?assertEqual({only_memory, []}, Error),
+         {match, _} = re:run(docket_config:format_error(Error), "DOCKET_DIR"),
+         application:unset_env(docket, Key)
+     end || {Key, Value} <- [{dir, data(Config)}, {nodes, [node(), 'b@x']}]],
+    {ok, _} = application:ensure_all_started(docket),
+    life(Config),
+    two_editors(Config).
 
 port_in_use(_) ->
     Port = docket:port(),

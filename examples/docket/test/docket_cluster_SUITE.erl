@@ -6,8 +6,8 @@
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
          all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
          saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
-         replaced_of_two/1, in_memory/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1,
-         future/1]).
+         replaced_of_two/1, in_memory/1, fragments/1, waits_for_others/1, alone_of_three/1,
+         halves/1, upgraded/1, future/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -17,7 +17,7 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
      replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
-     full_disk, forced, replaced_of_two, in_memory, waits_for_others, alone_of_three, halves,
+     full_disk, forced, replaced_of_two, in_memory, fragments, waits_for_others, alone_of_three, halves,
      upgraded, future].
 
 init_per_testcase(Case, Config) ->
@@ -389,6 +389,34 @@ halves(Config) ->
     [{ok, _} = show(After, Peer) || Peer <- Peers],
     stopped(Peers).
 
+%% Each node has all fragments of the documents, also one that has joined later, with another number
+%% in its settings. A crash of all nodes loses none.
+fragments(Config) ->
+    Names = names(3),
+    Peers = [start(Name, Names, [{fragments, Fragments} | Config])
+             || {Name, Fragments} <- lists:zip(Names, [4, 1, 1])],
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    A = hd(Peers),
+    Keys = [begin
+                Key = new_case(A),
+                {ok, _} = on(A, docket, run,
+                             [{attach, Key, {<<"a">>, <<"text/plain">>}, <<N>>, 1}]),
+                {Key, <<N>>}
+            end || N <- lists:seq(1, 40)],
+    [?assertEqual([docket_file, docket_file_frag2, docket_file_frag3, docket_file_frag4],
+                  [Name || Name <- lists:sort(on(Peer, docket_mnesia_tables, names, [])),
+                           lists:prefix("docket_file", atom_to_list(Name)),
+                           on(Peer, mnesia, table_info, [Name, storage_type]) =:= disc_copies,
+                           on(Peer, ets, info, [Name, size]) > 0]) || Peer <- Peers],
+    [ok = kill(Peer) || Peer <- Peers],
+    Again = started(Names, Config),
+    [?assertMatch({ok, {_, Bytes}}, on(Peer, docket, run, [{document, Key, 2}]))
+     || {Key, Bytes} <- Keys, Peer <- Again],
+    [{ok, _} = on(hd(Again), docket, run, [{remove, Key, 2, 1}]) || {Key, _} <- Keys],
+    [?assertEqual({0, Name}, {on(Peer, ets, info, [Name, size]), Name})
+     || Peer <- Again, Name <- on(Peer, docket_mnesia_tables, names, []), Name =/= docket_event],
+    stopped(Again).
+
 %% Nodes get a later program one after the other, while the service goes on. When all have it, the
 %% rows change. An older program then refuses them.
 upgraded(Config) ->
@@ -420,7 +448,7 @@ upgraded(Config) ->
     stopped([One1, Two]).
 
 until_upgraded(Peer) ->
-    case on(Peer, docket_mnesia_schema, needs_upgrade, []) of
+    case on(Peer, docket_mnesia_tables, needs_upgrade, []) of
         true -> until_upgraded(Peer);
         false -> ok
     end.
@@ -449,7 +477,7 @@ start(Name, Names, Config) ->
     docket_nodes:start(Name, Names,
                        [{dir, dir(Name, Config)}
                         | [{Key, Value} || {Key, Value} <- Config,
-                                           lists:member(Key, [force, row_version])]]).
+                                           lists:member(Key, [force, row_version, fragments])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of

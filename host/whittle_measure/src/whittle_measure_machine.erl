@@ -5,7 +5,7 @@
 %% work that this VM runs before each sample shows how fast the machine is at that moment.
 -module(whittle_measure_machine).
 
--export([look/0, between/2, pace/0, facts/0, is_same/2]).
+-export([look/0, between/3, pace/0, facts/0, is_same/2]).
 
 -export_type([look/0, load/0]).
 
@@ -40,16 +40,16 @@ look() ->
       ++ times() ++ pressure() ++ faults() ++ frequency()).
 
 %% @doc Returns the load between two looks. The programs that this VM starts after the first look
-%% must have ended before the second one.
--spec between(look(), look()) -> load().
-between(#{at := Start} = One, #{at := End} = Other) ->
+%% must have ended before the second one. Of those that have not, give the milliseconds of CPU time.
+-spec between(look(), look(), OwnApart :: non_neg_integer()) -> load().
+between(#{at := Start} = One, #{at := End} = Other, OwnApart) ->
     Grown = fun(Key) -> maps:get(Key, Other, 0) - maps:get(Key, One, 0) end,
     All = max(1, Grown(all)),
     Busy = All - Grown(idle) - Grown(steal),
     Elapsed = max(1, End - Start),
     maps:merge(
       #{busy => rounded(Busy / All),
-        others => rounded(max(0, Busy - Grown(own) / ?TICK) / All),
+        others => rounded(max(0, Busy - (Grown(own) + OwnApart) / ?TICK) / All),
         steal => rounded(Grown(steal) / All)},
       maps:from_list(
         [{Key, rounded(Grown(Key) / Elapsed)}

@@ -1,7 +1,7 @@
 %% @doc Runs a program once and watches it: its lines, its memory, its work.
 -module(whittle_measure_observe).
 
--export([run/2, record/2, patience/1, output/1, format_error/1, last/1]).
+-export([run/2, record/2, patience/1, cpu_apart/1, output/1, format_error/1, last/1]).
 
 -export_type([subject/0, settings/0, error/0]).
 
@@ -235,13 +235,15 @@ over(#{started := Started} = State) ->
                {#{ready := _}, #{given := #{last := Look}}} -> Look(Started);
                _ -> #{}
            end,
+    Whole = maps:merge(Outcome#{cpu_apart => whittle_measure_process:cpu_apart(
+                                                whittle_program:pid(Started))}, Seen),
     ok = stop_workload(State),
     ok = whittle_program:stop(Started),
     Milliseconds = maps:get(duration, State) div 1000,
     case {Outcome, State} of
-        {#{workload := _}, _} -> {ok, finished(Last#{outcome := maps:merge(Outcome, Seen)})};
+        {#{workload := _}, _} -> {ok, finished(Last#{outcome := Whole})};
         {_, #{workload := _}} -> {error, {workload_endless, Milliseconds, tail(Last)}};
-        {#{ready := _}, _} -> {ok, finished(Last#{outcome := maps:merge(Outcome, Seen)})};
+        {#{ready := _}, _} -> {ok, finished(Last#{outcome := Whole})};
         _ -> {error, {not_ready, maps:get(patience, State), tail(Last)}}
     end.
 
@@ -285,6 +287,12 @@ last_bytes({_, Pieces}) ->
     Bytes = iolist_to_binary(Pieces),
     Kept = min(byte_size(Bytes), ?OUTPUT),
     binary:copy(binary:part(Bytes, byte_size(Bytes), -Kept)).
+
+%% @doc Returns the CPU time in milliseconds of the program's processes that its end did not end:
+%% those in other process groups.
+-spec cpu_apart({ok, whittle_measure_response:outcome()} | {error, term()}) -> non_neg_integer().
+cpu_apart({ok, #{cpu_apart := Milliseconds}}) -> Milliseconds;
+cpu_apart(_) -> 0.
 
 %% @doc Returns what the program of an error had printed, or its workload if that failed.
 -spec output(error()) -> binary().

@@ -2,7 +2,7 @@
 %% from /proc.
 -module(whittle_measure_process).
 
--export([largest/1, memory/1, peak/1, work/1, cpu_of_ended/0]).
+-export([largest/1, memory/1, peak/1, work/1, cpu_apart/1, cpu_of_ended/0]).
 
 -export_type([memory/0, work/0]).
 
@@ -22,7 +22,8 @@
 %% Milliseconds in a tick: USER_HZ is 100 on all of Linux's processors.
 -define(TICK, 10).
 
-%% The places of `cutime' and `cstime' behind the name in `stat'
+%% The places of the process group, `cutime' and `cstime' behind the name in `stat'
+-define(GROUP, 3).
 -define(CHILDREN_USER, 14).
 -define(CHILDREN_SYSTEM, 15).
 
@@ -85,9 +86,23 @@ work(Pid) ->
     Tasks = [Task || Each <- tree(Pid), Task <- tasks(Each)],
     %% An idle thread works for less than a millisecond in many seconds, so the sum is in
     %% nanoseconds.
-    #{cpu => lists:sum([cpu(read(Task, "schedstat")) || Task <- Tasks]) / 1.0e6,
+    #{cpu => cpu(Tasks),
       wakeups => lists:sum([field("voluntary_ctxt_switches", read(Task, "status"))
                             || Task <- Tasks])}.
+
+%% @doc Returns the CPU time in milliseconds of those descendants that are not in the process group
+%% of the given process. They go on when that group is killed, so their times never get to this VM
+%% ({@link cpu_of_ended/0}).
+-spec cpu_apart(pos_integer()) -> non_neg_integer().
+cpu_apart(Leader) ->
+    lists:sum([round(cpu(tasks(Pid))) + of_children(Pid) || Pid <- tree(Leader),
+                                                            group(Pid) =/= Leader]).
+
+group(Pid) ->
+    case fields(Pid) of
+        Fields when length(Fields) > ?GROUP -> binary_to_integer(lists:nth(?GROUP, Fields));
+        _ -> Pid
+    end.
 
 %% @doc Returns the CPU time in milliseconds of all programs that this VM has started and that have
 %% ended, with their descendants. The VM's own child starts them, and the kernel adds their times to
@@ -97,19 +112,24 @@ cpu_of_ended() ->
     Pid = list_to_integer(os:getpid()),
     lists:sum([of_children(Child) || Task <- tasks(Pid), Child <- numbers(read(Task, "children"))]).
 
-%% The name of the program, in parentheses, may contain spaces and parentheses.
 of_children(Pid) ->
-    Text = read(["/proc/", integer_to_list(Pid)], "stat"),
-    case binary:split(lists:last(binary:split(Text, <<")">>, [global])), <<" ">>,
-                      [global, trim_all]) of
+    case fields(Pid) of
         Fields when length(Fields) > ?CHILDREN_SYSTEM ->
             ?TICK * (binary_to_integer(lists:nth(?CHILDREN_USER, Fields))
                      + binary_to_integer(lists:nth(?CHILDREN_SYSTEM, Fields)));
         _ -> 0
     end.
 
-%% The first number of `schedstat' is the time on a CPU in nanoseconds.
-cpu(Text) ->
+%% The name of the program, in parentheses, may contain spaces and parentheses.
+fields(Pid) ->
+    Text = read(["/proc/", integer_to_list(Pid)], "stat"),
+    binary:split(lists:last(binary:split(Text, <<")">>, [global])), <<" ">>, [global, trim_all]).
+
+%% The milliseconds of tasks
+cpu(Tasks) -> lists:sum([nanoseconds(read(Task, "schedstat")) || Task <- Tasks]) / 1.0e6.
+
+%% The first number of `schedstat' is the time on a CPU.
+nanoseconds(Text) ->
     case numbers(Text) of
         [Nanoseconds | _] -> Nanoseconds;
         [] -> 0

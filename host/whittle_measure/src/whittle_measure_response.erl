@@ -40,6 +40,7 @@
           reported => binary(),                   % the end of the workload's output
           work => whittle_measure_process:work(), % between ready and the end
           cpu => float(),                         % milliseconds until the last reading
+          cpu_apart => non_neg_integer(),         % milliseconds, of processes that went on
           watched => pos_integer(),               % milliseconds between ready and the end
           %% of a program that still runs at the end, if a response needs the account
           account => {ok, whittle_measure_account:account()}
