@@ -1,8 +1,8 @@
 %% @doc Makes the tables and the copies of this node, and upgrades the rows.
 %%
 %% docket_cases describes the tables. Mnesia divides that of the documents into fragments
-%% (`mnesia_frag'), as many as the setting `fragments' had when the database was made. Each node has a
-%% copy of each fragment. A fragment is a table of its own for all but the operations on rows.
+%% (`mnesia_frag'), as many as the setting `fragments' said when the database was made. Each node has
+%% a copy of each fragment. A fragment is a table of its own for all but the operations on rows.
 %% @hidden
 -module(docket_mnesia_tables).
 
@@ -49,8 +49,8 @@ done(Name, {aborted, Reason}) -> {error, {table, {Name, Reason}}}.
 
 kind() -> case docket_config:get(dir) of none -> ram_copies; _ -> disc_copies end.
 
-%% @doc Makes the copies of this node that are missing. A node that ended while it joined has some of
-%% them.
+%% @doc Makes the copies of this node that are missing. A node that ended while it joined has some
+%% of them.
 -spec copy() -> docket_attempt:result(error()).
 copy() ->
     Schema = case {kind(), mnesia:table_info(schema, storage_type)} of

@@ -17,8 +17,8 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
      replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
-     full_disk, forced, replaced_of_two, in_memory, fragments, waits_for_others, alone_of_three, halves,
-     upgraded, future].
+     full_disk, forced, replaced_of_two, in_memory, fragments, waits_for_others, alone_of_three,
+     halves, upgraded, future].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
