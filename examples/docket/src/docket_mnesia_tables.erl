@@ -1,8 +1,8 @@
 %% @doc Makes the tables and the copies of this node, and upgrades the rows.
 %%
 %% docket_cases describes the tables. Mnesia divides that of the documents into fragments
-%% (`mnesia_frag'), as many as the setting `fragments' said when the database was made. Each node has
-%% a copy of each fragment. A fragment is a table of its own for all but the operations on rows.
+%% (`mnesia_frag'), as many as the setting `fragments' said when the database was made. Each node
+%% has a copy of each fragment. A fragment is a table of its own for all but the operations on rows.
 %% @hidden
 -module(docket_mnesia_tables).
 
