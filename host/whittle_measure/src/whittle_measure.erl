@@ -115,6 +115,8 @@ pictures(#{page := Page} = Report) ->
 %% a table is its head.
 -spec tables(report()) -> [{[[unicode:chardata() | integer()]], [unicode:chardata()]}].
 tables(#{results := Results, study := #{references := References}}) ->
+    [{whittle_measure_series:table(Series), []}
+     || Series <- whittle_measure_series:of_results(Results)] ++
     [{whittle_measure_table:rows(Result, References),
       whittle_measure_table:notes(Result, References)} || Result <- Results].
 

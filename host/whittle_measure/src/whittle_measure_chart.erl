@@ -6,7 +6,7 @@
 %% lighter than theirs, for dark pages.
 -module(whittle_measure_chart).
 
--export([intervals/2, curves/3, accounts/1, points/1]).
+-export([intervals/2, series/1, curves/3, accounts/1, points/1]).
 %% Parts for the charts of other applications.
 -export([base/0, colors/0, legend/1]).
 
@@ -51,6 +51,33 @@ intervals(#{response := Response, rows := Rows}, Runs) ->
                      encoding => #{x => X#{field => low}, x2 => #{field => high}, y => Y}},
                    #{mark => #{type => point, filled => true, color => hd(?COLORS), size => 60},
                      encoding => #{x => X#{field => median}, y => Y}}]}.
+
+%% @doc Describes the medians of a series with their intervals: one line for each cell, the numbers
+%% on a scale on which each doubling takes the same length.
+-spec series(whittle_measure_series:series()) -> whittle_json:json().
+series(#{name := Name, unit := Unit, points := [{_, #{response := Response}} | _] = Points}) ->
+    Values = [maps:merge(#{cell => text(whittle_measure_table:levels(Levels)), number => Number,
+                           median => scaled(Median, Unit)}, ends(Row, Unit))
+              || {Number, #{rows := Rows}} <- Points,
+                 #{levels := Levels, median := Median} = Row <- whittle_measure_table:varied(Rows)],
+    X = #{field => number, type => quantitative, title => <<"N">>,
+          scale => case Points of
+                       [{0, _} | _] -> #{type => linear};
+                       _ -> #{type => log, base => 2}
+                   end,
+          axis => #{values => [Number || {Number, _} <- Points]}},
+    Y = #{type => quantitative, title => text(axis(Response#{title => [Name, "_N"]}, Unit))},
+    Cell = #{field => cell, type => nominal, sort => null, legend => legend(2)},
+    Color = Cell#{scale => #{range => ?MORE_COLORS}},
+    (base())#{data => #{values => Values}, height => 240,
+              layer =>
+                  [#{transform => [#{filter => <<"isValid(datum.low)">>}],
+                     mark => #{type => rule, strokeWidth => 2, opacity => 0.5},
+                     encoding => #{x => X, y => Y#{field => low}, y2 => #{field => high},
+                                   color => Color}},
+                   #{mark => #{type => line, point => true},
+                     encoding => #{x => X, y => Y#{field => median}, color => Color,
+                                   strokeDash => Cell}}]}.
 
 %% @doc Describes the memory of a program over time: one line for each level of a factor. `Column'
 %% is the place in a point of a curve: 2 is RSS, 3 PSS, 4 anonymous memory.

@@ -18,9 +18,13 @@ chart_names(Report) ->
     Front = front(Report),
     ["front-" ++ integer_to_list(Index) ++ ".png" || Index <- lists:seq(1, length(Front))] ++
     [lists:flatten(io_lib:format("~ts-~ts-~b.png", [Name, Program, Index]))
-     || #{result := #{response := #{name := Name}, program := Program}, charts := Charts}
-            <- sections(Report),
+     || #{charts := Charts} = Section <- sections(Report),
+        {Name, Program} <- [names(Section)],
         Index <- lists:seq(1, length(Charts))].
+
+names(#{series := #{name := Name, program := Program}}) -> {Name, Program};
+names(#{result := #{response := #{name := Name}, program := Program}}) ->
+    {atom_to_list(Name), Program}.
 
 %% @doc Writes the page. `Drawings' are the SVG texts of {@link charts/1}. Without them the page has
 %% its tables only.
@@ -43,13 +47,20 @@ front(#{title := Title, text := Text} = Front, Drawings) ->
       [whittle_measure_html:figure(Svg) || Svg <- Own],
       [table(Table) || #{table := Table} <- [Front]], "</section>\n"], Rest}.
 
-%% One section for each response, with the programs one after another.
+%% One section for each series, and then one for each response, with the programs one after another.
+%% The chart of a series has the values of all its responses.
 sections(#{study := Study, results := Results, samples := Samples}) ->
+    AllSeries = whittle_measure_series:of_results(Results),
+    [#{series => Series, charts => [whittle_measure_chart:series(Series)]}
+     || Series <- AllSeries] ++
     [#{result => Result, charts => [whittle_measure_chart:intervals(Result, values(Result, Samples))
-                                    || has_values(Result)]
+                                    || has_values(Result), not is_in(Result, AllSeries)]
                                    ++ curves(Result, Study, Samples)
                                    ++ accounts(Result, Samples)}
      || Result <- Results].
+
+is_in(Result, AllSeries) ->
+    lists:any(fun(Series) -> whittle_measure_series:has(Series, Result) end, AllSeries).
 
 %% The values of each row's runs.
 values(#{response := #{name := Name} = Response, program := Program, rows := Rows}, Samples) ->
@@ -129,6 +140,12 @@ of_cell(Levels, Program, Samples) ->
                Cell =:= Key].
 
 %% The chart's axis has the title of the response, and the heading has the names of the table.
+section(#{series := Series, charts := Charts} = Section, _, Drawings) ->
+    {Own, Rest} = lists:split(min(length(Charts), length(Drawings)), Drawings),
+    {Name, Program} = names(Section),
+    {["<section>\n<h2>", Name, " of ", atom_to_list(Program), "</h2>\n",
+      [whittle_measure_html:figure(Svg) || Svg <- Own],
+      table(whittle_measure_series:table(Series)), "</section>\n"], Rest};
 section(#{result := #{response := #{name := Name}, program := Program} = Result, charts := Charts},
         References, Drawings) ->
     Count = min(length(Charts), length(Drawings)),

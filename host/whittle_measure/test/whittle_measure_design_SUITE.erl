@@ -6,13 +6,13 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([all_crossed/1, one_at_a_time/1, some_crossed/1, other_baseline/1, own_factors/1, only/1,
          effects_of_crossed_factors/1, unknown_factor/1, files_of_requests/1, recording/1,
-         distribution/1, curves_of_factors/1, source_of_otp/1, wrong_source/1,
+         distribution/1, series/1, curves_of_factors/1, source_of_otp/1, wrong_source/1,
          responses_of_programs/1, short_names_of_rows/1]).
 
 all() ->
     [all_crossed, one_at_a_time, some_crossed, other_baseline, own_factors, only,
      effects_of_crossed_factors, unknown_factor, files_of_requests, recording, distribution,
-     curves_of_factors, source_of_otp, wrong_source, responses_of_programs,
+     series, curves_of_factors, source_of_otp, wrong_source, responses_of_programs,
      short_names_of_rows].
 
 init_per_testcase(Case, Config) ->
@@ -112,6 +112,34 @@ distribution(Config) ->
     [#{layer := [#{mark := #{type := tick}, data := #{values := Strokes}} | _]}] =
         whittle_measure_page:charts(Report),
     ?assertEqual(6, length(Strokes)).
+
+%% Responses whose names differ only in their last number share one chart and one table.
+series(Config) ->
+    Program = #{name => p, command => ["sh", "-c", "echo ready; exec tail -f /dev/null"],
+                workload => "echo one 10; echo two 20; echo four 40; echo other 5"},
+    Reported = fun(Name, Word) ->
+                       #{name => Name, kind => reported, unit => "work/s", better => more,
+                         pattern => Word ++ " ([0-9]+)"}
+               end,
+    {ok, Dir} = whittle_measure:run(
+                  study(#{programs => [Program], blocks => 1, factors => [factor(a, [a1, a2])],
+                          responses => [Reported(work_4, "four"), Reported(work_1, "one"),
+                                        Reported(work_2, "two"), Reported(other_1, "other")]},
+                        Config, []),
+                  #{dir => in("out", Config)}),
+    {ok, Report} = whittle_measure:results(Dir),
+    [#{layer := [_, #{encoding := #{y := #{title := Title}}}], data := #{values := Values}},
+     #{data := #{values := [_, _]}}] = whittle_measure_page:charts(Report),
+    ?assertEqual(<<"work_N, work/s">>, Title),
+    ?assertEqual([{1, <<"a=a1">>, 10.0}, {1, <<"a=a2">>, 10.0}, {2, <<"a=a1">>, 20.0},
+                  {2, <<"a=a2">>, 20.0}, {4, <<"a=a1">>, 40.0}, {4, <<"a=a2">>, 40.0}],
+                 [{Number, Cell, Median}
+                  || #{number := Number, cell := Cell, median := Median} <- Values]),
+    ?assertEqual(["work-p-1.png", "other_1-p-1.png"], whittle_measure_page:chart_names(Report)),
+    [{Table, []} | _] = whittle_measure:tables(Report),
+    ?assertEqual([["work_N, work/s", "a=a1", "a=a2"], ["1", "10.00", "10.00"],
+                  ["2", "20.00", "20.00"], ["4", "40.00", "40.00"]],
+                 [[lists:flatten(Cell) || Cell <- Row] || Row <- Table]).
 
 %% Each factor has a chart of the memory over time, with a line for each of its levels.
 curves_of_factors(Config) ->
