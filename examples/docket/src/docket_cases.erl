@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_cases).
 
--export([kind/1, work/2, tables/0, version/0, upgraded/1, fitted/2]).
+-export([kind/1, work/2, tables/0, tables/1, version/0, upgraded/1, fitted/2]).
 
 -export_type([operation/0, refusal/0]).
 
@@ -44,12 +44,16 @@ kind(Operation) ->
         _ -> write
     end.
 
-%% @doc Describes the tables: their names, the fields of their newest rows with the key first, and
-%% how their rows are kept.
--spec tables() -> [{atom(), [atom()], ordered_set | set}].
-tables() ->
+%% @doc Describes the tables for the rows that this node writes.
+-spec tables() -> [{docket_store:table(), Fields :: [atom()], ordered_set | set}].
+tables() -> tables(version()).
+
+%% @doc Describes the tables in a version of the rows: their names, the fields of a row with the key
+%% first, and how the rows are kept.
+-spec tables(pos_integer()) -> [{docket_store:table(), Fields :: [atom()], ordered_set | set}].
+tables(Version) ->
     [{Name, Fields, Type}
-     || {{Name, Fields}, Type} <- [{docket_case:table(docket_case:newest()), ordered_set},
+     || {{Name, Fields}, Type} <- [{docket_case:table(Version), ordered_set},
                                    {docket_event:table(), set},
                                    {{docket_file, [key, bytes]}, set}]].
 

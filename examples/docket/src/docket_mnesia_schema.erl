@@ -150,7 +150,8 @@ again(Reports) ->
                            State =:= unknown orelse Number =:= 0])
     end.
 
-loading_forced() -> docket_attempt:steps([fun() -> loading([node()]) end, fun begun/0]).
+%% The tables may take several attempts to load, so the generation comes first.
+loading_forced() -> docket_attempt:steps([fun begun/0, fun() -> loading([node()]) end]).
 
 loading_own() ->
     case docket_generation:may_load_own() of

@@ -25,10 +25,7 @@ names() -> [Name || {Table, _, _} <- docket_cases:tables(), Name <- mnesia_frag:
 create() ->
     docket_attempt:steps([fun() -> create(Table) end || Table <- docket_cases:tables()]).
 
-create({docket_case, _, Type}) -> create(docket_case, attributes(), Type);
-create({Name, Fields, Type}) -> create(Name, Fields, Type).
-
-create(Name, Fields, Type) ->
+create({Name, Fields, Type}) ->
     done(Name, mnesia:create_table(Name, [{attributes, Fields}, {type, Type}, {majority, true},
                                           {user_properties,
                                            [{docket_version, docket_cases:version()}]}
@@ -103,11 +100,14 @@ stored_versions() ->
 
 %% @doc Tells whether the tables have rows of an older version than this program writes.
 -spec needs_upgrade() -> boolean().
-needs_upgrade() ->
-    lists:any(fun({_, Version}) -> Version < docket_cases:version() end, stored_versions())
-        orelse mnesia:table_info(docket_case, attributes) =/= attributes().
+needs_upgrade() -> older() =/= [] orelse other_fields() =/= [].
 
-attributes() -> element(2, docket_case:table(docket_cases:version())).
+older() -> [Name || {Name, Version} <- stored_versions(), Version < docket_cases:version()].
+
+other_fields() ->
+    [{Name, Fields} || {Table, Fields, _} <- docket_cases:tables(),
+                       Name <- mnesia_frag:frag_names(Table),
+                       mnesia:table_info(Name, attributes) =/= Fields].
 
 %% @doc Gives all rows the version of this program. Changes wait meanwhile. The caller knows that
 %% all nodes run, and have such a program. The version comes first: an older program must not join
@@ -117,11 +117,10 @@ upgrade() ->
     Version = docket_cases:version(),
     docket_attempt:steps(
       [fun() -> upgraded(mnesia:write_table_property(Name, {docket_version, Version})) end
-       || {Name, Older} <- stored_versions(), Older < Version]
+       || Name <- older()]
       ++ [fun() ->
-                  upgraded(mnesia:transform_table(docket_case, fun docket_cases:upgraded/1,
-                                                  attributes()))
-          end || mnesia:table_info(docket_case, attributes) =/= attributes()]).
+                  upgraded(mnesia:transform_table(Name, fun docket_cases:upgraded/1, Fields))
+          end || {Name, Fields} <- other_fields()]).
 
 upgraded({atomic, ok}) -> ok;
 upgraded({aborted, Reason}) -> {error, Reason}.

@@ -32,8 +32,8 @@
 %% @doc Makes the state without a case.
 -spec init(map()) -> state().
 init(_) ->
-    #state{rows = maps:from_list([{Name, {Type, empty(Type)}}
-                                  || {Name, _, Type} <- docket_cases:tables()])}.
+    Tables = docket_cases:tables(docket_case:newest()),
+    #state{rows = maps:from_list([{Name, {Type, empty(Type)}} || {Name, _, Type} <- Tables])}.
 
 empty(ordered_set) -> gb_trees:empty();
 empty(set) -> #{}.
@@ -56,7 +56,8 @@ apply(#{index := Index} = Meta, Operation, #state{count = Count} = State) ->
 
 %% The elements of a case in a version of the rows
 elements(Version) ->
-    {_, Fields} = docket_case:table(min(Version, docket_case:newest())),
+    Tables = docket_cases:tables(min(Version, docket_case:newest())),
+    {docket_case, Fields, _} = lists:keyfind(docket_case, 1, Tables),
     length(Fields) + 1.
 
 %% @doc Returns the version of this machine, from 0 on: that of the rows that it writes. Ra uses a

@@ -230,7 +230,7 @@ new_tables() ->
     [begin
          _ = ets:whereis(Name) =:= undefined orelse ets:delete(Name),
          Name = ets:new(Name, [Type, named_table, public, {keypos, 2}])
-     end || {Name, _, Type} <- docket_cases:tables()],
+     end || {Name, _, Type} <- docket_cases:tables(docket_case:newest())],
     ok.
 
 read(Table, Key, _) -> ets:lookup(Table, Key).
