@@ -33,5 +33,5 @@ hub() -> "/run/netns/" ++ os:getenv("DOCKET_STAGE_NAME", "docket") ++ "-hub".
 -spec directory() -> file:filename().
 directory() -> os:getenv("DOCKET_STAGE", filename:join([root(), "_build", "stage"])).
 
-%% The script `consistency' sets this.
-root() -> os:getenv("CONSISTENCY_ROOT", ".").
+%% The scripts set this.
+root() -> os:getenv("DOCKET_ROOT", ".").

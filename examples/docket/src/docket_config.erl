@@ -51,7 +51,7 @@ load([{Key, Type, Default} | More], Settings) ->
         {error, Wanted} -> {error, {bad_setting, {Key, shown(Key, Value), Wanted}}}
     end.
 
-%% Whether the settings fit together
+%% Checks that the settings fit together.
 together(#{secret := none}) -> {error, {no_secret, []}};
 together(#{mode := ets, store := mnesia, dir := Dir, nodes := Nodes})
   when Dir =/= none; length(Nodes) > 1 ->
@@ -158,7 +158,7 @@ format_error({not_listed, {Node, Nodes}}) ->
                   "give all nodes the same list, and each node a name from it",
                   [Node, names(Nodes)]);
 format_error({only_memory, _}) ->
-    "in the mode ets (DOCKET_MODE), a change reaches no other node and no disk: give one node, and "
-    "none as DOCKET_DIR, or another mode";
+    "the mode ets (DOCKET_MODE) keeps cases only in the memory of one node: set DOCKET_DIR to none "
+    "and DOCKET_NODES to at most one node, or choose another mode";
 format_error({no_secret, _}) ->
     "nobody could log in: set DOCKET_SECRET to a password for all users".

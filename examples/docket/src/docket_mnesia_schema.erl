@@ -24,6 +24,7 @@
 -define(DECISION_MS, 2000).
 -define(CALL_MS, 10000).
 -define(SCHEMA_FILE, "schema.DAT").
+-define(ANY_TABLE, docket_case).        % all tables have the same copies
 
 %% @doc Checks the directory, and tells Mnesia about it.
 -spec directory() -> ok | {error, error()}.
@@ -95,7 +96,7 @@ loaded() ->
     end.
 
 sources() ->
-    try mnesia:table_info(hd(docket_mnesia_tables:names()), master_nodes)
+    try mnesia:table_info(?ANY_TABLE, master_nodes)
     catch exit:{aborted, _} -> []
     end.
 
@@ -111,7 +112,7 @@ fresh(Reports) ->
             Known = [Node || {Node, {fresh, _}} <- Reports],
             case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    docket_attempt:steps([fun found/0, fun wait/0, fun begun/0]);
+                    docket_attempt:steps([fun begun/0, fun found/0, fun wait/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Missing, _} ->
                     {wait, ["has no database, and waits for ", docket_config:names(Missing),
@@ -150,8 +151,11 @@ again(Reports) ->
                            State =:= unknown orelse Number =:= 0])
     end.
 
-%% The tables may take several attempts to load, so the generation comes first.
-loading_forced() -> docket_attempt:steps([fun begun/0, fun() -> loading([node()]) end]).
+%% The tables may take several attempts to load, and only this one begins a generation. One that
+%% cannot load must begin none: the other nodes would restart for it.
+loading_forced() ->
+    docket_attempt:steps(started([node()]) ++ [fun docket_mnesia_tables:check_version/0,
+                                               fun begun/0, fun() -> known([]) end]).
 
 loading_own() ->
     case docket_generation:may_load_own() of
@@ -170,15 +174,17 @@ running(Reports) ->
     [Node || {Node, {running, Generation}} <- Reports,
              docket_generation:up_to_date({Node, Generation}, All)].
 
-loading(Nodes) ->
-    known([fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0]).
+loading(Nodes) -> known(started(Nodes)).
+
+started(Nodes) ->
+    [fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0].
 
 %% The node that this one loads from may write to a third node that this one does not see. The
 %% changes of the third one would not come here, and this node would join without them.
 together() ->
     Here = mnesia:system_info(running_db_nodes),
-    Views = erpc:multicall(Here -- [node()], mnesia, table_info,
-                           [hd(docket_mnesia_tables:names()), where_to_write], ?CALL_MS),
+    Views = erpc:multicall(Here -- [node()], mnesia, table_info, [?ANY_TABLE, where_to_write],
+                           ?CALL_MS),
     case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
         [] -> ok;
         Missing ->
@@ -231,6 +237,7 @@ start() ->
     case directory() of
         ok ->
             ok = docket_mnesia_replica:forget(),
+            ok = docket_mnesia_tables:forget(),
             _ = erase(?MODULE),
             docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end]);

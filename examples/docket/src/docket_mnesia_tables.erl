@@ -1,13 +1,14 @@
-%% @doc Makes the tables and the copies of this node, and upgrades the rows.
+%% @doc Makes the tables and the copies of this node, and knows the version of their rows.
 %%
 %% docket_cases describes the tables. Mnesia divides that of the documents into fragments
 %% (`mnesia_frag'), as many as the setting `fragments' said when the database was made. Each node
-%% has a copy of each fragment. A fragment is a table of its own for all but the operations on rows.
+%% has a copy of each fragment. Mnesia treats a fragment as a table of its own. Only reads and
+%% writes in an activity with the access module `mnesia_frag' see the fragments as one table.
 %% @hidden
 -module(docket_mnesia_tables).
 
--export([names/0, create/0, copy/0, rows/2, is_loaded/0, check_version/0, needs_upgrade/0,
-         upgrade/0]).
+-export([names/0, forget/0, create/0, copy/0, rows/2, is_fragmented/1, is_loaded/0]).
+-export([check_version/0, needs_upgrade/0, upgrade/0]).
 
 -export_type([error/0]).
 
@@ -18,7 +19,20 @@
 
 %% @doc Lists the tables of Mnesia, with all fragments of the documents.
 -spec names() -> [atom()].
-names() -> [Name || {Table, _, _} <- docket_cases:tables(), Name <- mnesia_frag:frag_names(Table)].
+names() ->
+    case persistent_term:get(?MODULE, unknown) of
+        unknown -> found();
+        Names -> Names
+    end.
+
+found() ->
+    [Name || {Table, _, _} <- docket_cases:tables(), Name <- mnesia_frag:frag_names(Table)].
+
+%% @doc Forgets the names of the tables, because Mnesia starts, perhaps with another database.
+-spec forget() -> ok.
+forget() ->
+    _ = persistent_term:erase(?MODULE),
+    ok.
 
 %% @doc Makes the tables of a new database.
 -spec create() -> docket_attempt:result(error()).
@@ -58,7 +72,9 @@ copy() ->
                       end];
                  _ -> []
              end,
-    docket_attempt:steps(Schema ++ [fun() -> copy(Name) end || Name <- names()]).
+    %% Each request needs the names, and they no longer change.
+    docket_attempt:steps(Schema ++ [fun() -> copy(Name) end || Name <- found()]
+                         ++ [fun() -> persistent_term:put(?MODULE, found()) end]).
 
 copy(Name) ->
     case {lists:member(Name, mnesia:system_info(tables)), mnesia:system_info(db_nodes)} of
@@ -72,9 +88,16 @@ copy(Name) ->
             end
     end.
 
-%% @doc Returns the rows with a key that this node has.
+%% @doc Returns the rows with a key that this node has, also within a transaction that changes them.
+%%
+%% An activity within a transaction would be a part of that one, of whatever kind it is. So this
+%% calls the access module, as an activity of the kind `ets' does.
 -spec rows(docket_store:table(), Key :: term()) -> [docket_store:row()].
-rows(Table, Key) -> mnesia:activity(ets, fun mnesia:read/2, [Table, Key], mnesia_frag).
+rows(Table, Key) -> mnesia_frag:read({ets, self()}, non_transaction, Table, Key, read).
+
+%% @doc Tells whether a table may have several fragments.
+-spec is_fragmented(docket_store:table()) -> boolean().
+is_fragmented(Table) -> Table =:= ?FRAGMENTED.
 
 %% @doc Tells whether this node has loaded its copies of all tables. Mnesia also reads from another
 %% node, while this one has none.

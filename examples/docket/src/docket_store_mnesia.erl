@@ -128,7 +128,7 @@ attempt(Kind, Mode, Fun) ->
                       _ -> Result
                   end
           end,
-    try {mnesia:activity(Mode, Attempt, [], mnesia_frag), get(?MODULE)}
+    try {mnesia:activity(Mode, Attempt, [], access(Kind)), get(?MODULE)}
     catch
         exit:{aborted, {no_majority, _}} -> {{error, minority}, #run{}};
         exit:{aborted, other_copies} -> {{error, other_copies}, #run{}};
@@ -163,6 +163,10 @@ is_absent(Reason) when is_tuple(Reason) ->
         orelse is_absent(element(1, Reason));
 is_absent(_) -> false.
 
+%% A scan reads no documents.
+access(scan) -> mnesia;
+access(_) -> mnesia_frag.
+
 mode(scan) -> async_dirty;
 mode(_) -> docket_config:get(mode).
 
@@ -186,9 +190,17 @@ read(Table, Key, Lock) ->
 write(Table, Row) ->
     Key = element(2, Row),
     ok = written(Table, Key),
-    %% The table may get a later version until this has the lock.
-    _ = mnesia:lock({record, Table, Key}, write),
-    mnesia:write(Table, docket_cases:fitted(Row, mnesia:table_info(Table, arity)), write).
+    mnesia:write(Table, fitted(Table, Key, Row), write).
+
+%% The rows of a table without fragments have versions, and the table may get a later one until this
+%% has the lock.
+fitted(Table, Key, Row) ->
+    case docket_mnesia_tables:is_fragmented(Table) of
+        true -> Row;
+        false ->
+            _ = mnesia:lock({record, Table, Key}, write),
+            docket_cases:fitted(Row, mnesia:table_info(Table, arity))
+    end.
 
 %% @doc Deletes the row with a key.
 -spec delete(docket_store:table(), term()) -> ok.

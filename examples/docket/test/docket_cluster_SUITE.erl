@@ -7,7 +7,9 @@
          all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
          saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
          replaced_of_two/1, in_memory/1, fragments/1, waits_for_others/1, alone_of_three/1,
-         halves/1, upgraded/1, future/1]).
+         halves/1, upgraded/1, future/1, fingerprint/1]).
+%% A transaction on another node
+-export([overwritten/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -18,7 +20,7 @@ all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
      replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
      full_disk, forced, replaced_of_two, in_memory, fragments, waits_for_others, alone_of_three,
-     halves, upgraded, future].
+     halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -150,7 +152,8 @@ write(Test, Peer) ->
     write(Test, Peer).
 
 %% A node that lost its disk gets everything from the others.
-replaced(Config) ->
+replaced(Without) ->
+    Config = [{fragments, 4} | Without],
     [A, B, C] = started(names(3), Config),
     Id = new_case(C),
     ok = kill(A),
@@ -341,7 +344,7 @@ replaced_of_two(Config) ->
     stopped([A, B1]).
 
 in_memory(Config) ->
-    Memory = [{dir, none} | Config],
+    Memory = [{dir, none}, {fragments, 4} | Config],
     [A, B] = started(names(2), Memory),
     Id = new_case(B),
     ok = kill(A),
@@ -420,7 +423,7 @@ fragments(Config) ->
 %% Nodes get a later program one after the other, while the service goes on. When all have it, the
 %% rows change. An older program then refuses them.
 upgraded(Config) ->
-    Older = [{row_version, 1} | Config],
+    Older = [{row_version, 1}, {fragments, 4} | Config],
     Names = [First, _, Third] = names(3),
     Peers = [A, _, _] = started(Names, Older),
     ?assertNot(lists:member(closed, on(A, mnesia, table_info, [docket_case, attributes]))),
@@ -464,7 +467,36 @@ future(Config) ->
     Error = error_of(B1),
     ?assertEqual({version, {3, 2}}, Error),
     {match, _} = re:run(docket_mnesia_schema:format_error(Error), "start a later program"),
-    stopped([A, B1]).
+    %% A forced start that cannot load the rows begins no generation.
+    [ok = kill(Peer) || Peer <- [A, B1]],
+    B2 = start(lists:last(names(2)), names(2), [{force, true} | Config]),
+    ?assertEqual({version, {3, 2}}, error_of(B2)),
+    {Number, _} = on(B2, docket_generation, current, []),
+    ?assert(Number < 1_000_000),
+    stopped([B2]).
+
+%% The fingerprint of a row is that of the row before a transaction, in any fragment.
+fingerprint(Config) ->
+    [A] = started(names(1), [{fragments, 4} | Config]),
+    Key = new_case(A),
+    [{ok, _} = on(A, docket, run, [{attach, Key, {<<"a">>, <<"text/plain">>}, <<N>>, 1}])
+     || N <- lists:seq(1, 20)],
+    {Owner, Id} = Key,
+    Documents = [{docket_file, {Owner, Id, Number}} || Number <- lists:seq(2, 21)],
+    Before = prints(A, Documents),
+    ?assertEqual(20, length(lists:usort(Before))),
+    Within = on(A, mnesia, activity, [transaction, fun ?MODULE:overwritten/1, [Documents],
+                                      mnesia_frag]),
+    ?assertEqual(Before, Within),
+    ?assertNotEqual(Before, prints(A, Documents)),
+    stopped([A]).
+
+prints(Peer, Rows) ->
+    [on(Peer, docket_mnesia_replica, fingerprint, [Table, Key]) || {Table, Key} <- Rows].
+
+overwritten(Rows) ->
+    [ok = mnesia:write(Table, {Table, Key, <<"other">>}, write) || {Table, Key} <- Rows],
+    [docket_mnesia_replica:fingerprint(Table, Key) || {Table, Key} <- Rows].
 
 %% The nodes
 

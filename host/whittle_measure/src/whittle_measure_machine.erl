@@ -40,7 +40,8 @@ look() ->
       ++ times() ++ pressure() ++ faults() ++ frequency()).
 
 %% @doc Returns the load between two looks. The programs that this VM starts after the first look
-%% must have ended before the second one. Of those that have not, give the milliseconds of CPU time.
+%% must have ended before the second one. `OwnApart' is the CPU time in milliseconds of those that
+%% still run.
 -spec between(look(), look(), OwnApart :: non_neg_integer()) -> load().
 between(#{at := Start} = One, #{at := End} = Other, OwnApart) ->
     Grown = fun(Key) -> maps:get(Key, Other, 0) - maps:get(Key, One, 0) end,

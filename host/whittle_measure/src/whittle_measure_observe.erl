@@ -221,12 +221,14 @@ read_memory(Now, #{started := Started, start := Start, interval := Interval,
     Work = whittle_measure_process:work(whittle_program:pid(Started)),
     %% A process that has just ended reads as 0.
     Peak = whittle_measure_process:peak(whittle_program:pid(Started)),
+    Apart = whittle_measure_process:cpu_apart(whittle_program:pid(Started)),
     case Read of
         #{rss := 0} -> State#{next := Now + Interval};
         #{rss := Rss} ->
             Most = lists:max([Peak, Rss, maps:get(peak, Outcome, 0)]),
             State#{next := Now + Interval, last => {Now, Work},
-                   outcome := Outcome#{memory := [{Now - Start, Read} | Memory], peak => Most}}
+                   outcome := Outcome#{memory := [{Now - Start, Read} | Memory], peak => Most,
+                                       cpu_apart => Apart}}
     end.
 
 over(#{started := Started} = State) ->
@@ -235,8 +237,7 @@ over(#{started := Started} = State) ->
                {#{ready := _}, #{given := #{last := Look}}} -> Look(Started);
                _ -> #{}
            end,
-    Whole = maps:merge(Outcome#{cpu_apart => whittle_measure_process:cpu_apart(
-                                                whittle_program:pid(Started))}, Seen),
+    Whole = maps:merge(Outcome, Seen),
     ok = stop_workload(State),
     ok = whittle_program:stop(Started),
     Milliseconds = maps:get(duration, State) div 1000,
@@ -288,7 +289,7 @@ last_bytes({_, Pieces}) ->
     Kept = min(byte_size(Bytes), ?OUTPUT),
     binary:copy(binary:part(Bytes, byte_size(Bytes), -Kept)).
 
-%% @doc Returns the CPU time in milliseconds of the program's processes that its end did not end:
+%% @doc Returns the CPU time in milliseconds of the program's processes that go on after its end:
 %% those in other process groups.
 -spec cpu_apart({ok, whittle_measure_response:outcome()} | {error, term()}) -> non_neg_integer().
 cpu_apart({ok, #{cpu_apart := Milliseconds}}) -> Milliseconds;

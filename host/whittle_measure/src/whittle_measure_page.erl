@@ -22,7 +22,7 @@ chart_names(Report) ->
         {Name, Program} <- [names(Section)],
         Index <- lists:seq(1, length(Charts))].
 
-names(#{series := #{name := Name, program := Program}}) -> {Name, Program};
+names(#{series := #{name := Name, program := Program}}) -> {Name ++ "_N", Program};
 names(#{result := #{response := #{name := Name}, program := Program}}) ->
     {atom_to_list(Name), Program}.
 

@@ -11,7 +11,7 @@
 -type series() :: #{name := string(), program := atom(), unit := whittle_measure_response:unit(),
                     points := [{Number :: non_neg_integer(), Result :: map()}, ...]}.
 
-%% Fewer results are no series.
+%% Two points make no curve.
 -define(LEAST, 3).
 
 %% @doc Finds the series of results, in the order of their first ones.
@@ -46,8 +46,8 @@ table(#{name := Name, unit := Unit, points := [{_, First} | _] = Points}) ->
 
 varied(#{rows := Rows}) -> whittle_measure_table:varied(Rows).
 
-cell(#{median := Median, interval := {Low, High}}, Unit) when Low =/= High ->
-    [whittle_measure_table:value(Median, Unit), " (", whittle_measure_table:value(Low, Unit),
-     " to ", whittle_measure_table:value(High, Unit), ")"];
+cell(#{median := Median, interval := {Low, High} = Interval}, Unit) when Low =/= High ->
+    [whittle_measure_table:value(Median, Unit), " (",
+     whittle_measure_table:interval(Interval, Unit), ")"];
 cell(#{median := Median}, Unit) -> whittle_measure_table:value(Median, Unit);
 cell(_, _) -> "-".

@@ -3,7 +3,8 @@
 -module(whittle_measure_table).
 
 -export([rows/2, notes/2, titles/1, json/2, interval_head/1, noise/1, value/2]).
--export([confidence/1, too_few_runs/2, comparison/1, verdict/1, levels/1, varied/1, unit/1]).
+-export([confidence/1, too_few_runs/2, interval/2, comparison/1, verdict/1, levels/1, varied/1,
+         unit/1]).
 
 %% @doc Returns the table of one response and program: a head and one row for each cell, for
 %% `whittle_table'. The unit is in the head. References of the study have a column of their own.

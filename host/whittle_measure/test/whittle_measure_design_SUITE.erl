@@ -135,7 +135,7 @@ series(Config) ->
                   {2, <<"a=a2">>, 20.0}, {4, <<"a=a1">>, 40.0}, {4, <<"a=a2">>, 40.0}],
                  [{Number, Cell, Median}
                   || #{number := Number, cell := Cell, median := Median} <- Values]),
-    ?assertEqual(["work-p-1.png", "other_1-p-1.png"], whittle_measure_page:chart_names(Report)),
+    ?assertEqual(["work_N-p-1.png", "other_1-p-1.png"], whittle_measure_page:chart_names(Report)),
     [{Table, []} | _] = whittle_measure:tables(Report),
     ?assertEqual([["work_N, work/s", "a=a1", "a=a2"], ["1", "10.00", "10.00"],
                   ["2", "20.00", "20.00"], ["4", "40.00", "40.00"]],
