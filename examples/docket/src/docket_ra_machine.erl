@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_ra_machine).
 
--export([init/1, apply/3, version/0, which_module/1]).
+-export([init/1, apply/3, version/0, which_module/1, snapshot_module/0]).
 %% Queries, which Ra runs with the state as the last argument
 -export([ask/2, count/1]).
 %% The rows: only an operation that runs may call these.
@@ -68,6 +68,10 @@ version() -> docket_cases:version() - 1.
 %% @doc Returns the module for a version.
 -spec which_module(non_neg_integer()) -> module().
 which_module(_) -> ?MODULE.
+
+%% @doc Returns the module that reads and writes snapshots.
+-spec snapshot_module() -> module().
+snapshot_module() -> docket_ra_snapshot.
 
 bytes({attach, _, _, Bytes, _}) -> byte_size(Bytes);
 bytes(_) -> 0.
