@@ -4,7 +4,7 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
-         replaced/1, replaced_of_two/1, long_log/1, snapshot/1]).
+         replaced/1, replaced_of_two/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -23,7 +23,7 @@ all() ->
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
-             replaced_of_two, long_log, snapshot]
+             replaced_of_two, long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -180,58 +180,33 @@ long_log(Config) ->
 snapshots(Name, Config) ->
     filelib:wildcard(filename:join(dir(Name, Config), "ra/*/snapshots/*")).
 
-%% The nodes
+%% Nodes get a later program one after the other. When one of them leads, the rows change.
+upgraded(Config) ->
+    Names = names(3),
+    Older = [{row_version, 1} | Config],
+    Peers = started(Names, Older),
+    Before = new_case(hd(Peers)),
+    Later = [begin
+                 ok = kill(Peer),
+                 start(Name, Names, Config)
+             end || {Name, Peer} <- lists:zip(Names, Peers)],
+    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Later],
+    After = new_case_again(hd(Later)),
+    Close = fun() ->
+                    on(hd(Later), docket, run, [{change, Before, 1, #{state => closed}, 1000}])
+            end,
+    ok = until(fun() -> element(1, Close()) =:= ok orelse version(Before, hd(Later)) =:= 2 end),
+    [begin
+         {ok, Case} = show(Before, Peer),
+         ?assertMatch(#{closed := <<"1970-01-01T00:00:01", _/binary>>}, docket_case:view(Case)),
+         {ok, _} = show(After, Peer)
+     end || Peer <- Later],
+    stopped(Later).
 
-started(Names, Config) ->
-    Peers = [start(Name, Names, Config) || Name <- Names],
-    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Peers],
-    Peers.
+version(Key, Peer) ->
+    {ok, Case} = show(Key, Peer),
+    docket_case:version(Case).
 
-start(Name, Names, Config) ->
-    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}]).
-
-dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
-
-leader(Peer) ->
-    {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
-    Node.
-
-%% Opens cases on this node: a number in each of several processes.
-new_cases(Processes, Count) ->
-    Pids = [spawn_monitor(fun() -> exit({keys, [new_case() || _ <- lists:seq(1, Count)]}) end)
-            || _ <- lists:seq(1, Processes)],
-    lists:append([receive {'DOWN', Ref, process, Pid, {keys, Keys}} -> Keys end
-                  || {Pid, Ref} <- Pids]).
-
-new_case() ->
-    Key = {<<"ann">>, docket_store:new_id(0)},
-    {ok, _} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
-    Key.
-
-listed(Peer) -> lists:sort(listed(Peer, last)).
-
-listed(Peer, Before) ->
-    {ok, {Cases, Next}} = on(Peer, docket, run, [{list, <<"ann">>, Before, 1000, #{}}]),
-    [docket_case:key(Case) || Case <- Cases]
-        ++ case Next of none -> []; _ -> listed(Peer, Next) end.
-
-%% A process that opens cases until its node is gone
-start_writer(Peer) ->
-    Test = self(),
-    spawn(fun() -> write(Test, Peer) end).
-
-write(Test, Peer) ->
-    _ = [Test ! {acknowledged, docket_case:key(Case)} || {ok, Case} <- [create(Peer)]],
-    write(Test, Peer).
-
-%% So many cases that were acknowledged; with 0, those that are known by now
-acknowledged(0) ->
-    receive {acknowledged, Id} -> [Id | acknowledged(0)]
-    after 0 -> []
-    end;
-acknowledged(Count) -> [receive {acknowledged, Id} -> Id end || _ <- lists:seq(1, Count)].
-
-%% Asks again and again. Each question takes as long as the node needs.
 %% A node takes the snapshot of another one whose VM has met the atoms in another order.
 snapshot(Config) ->
     Dir = filename:join(proplists:get_value(dir, Config), "snapshot"),
@@ -276,6 +251,59 @@ taken(Dir, Meta, Chunks) ->
     ok = docket_ra_snapshot:complete_accept(lists:last(Chunks), Last),
     docket_ra_snapshot:recover(Dir).
 
+%% The nodes
+
+started(Names, Config) ->
+    Peers = [start(Name, Names, Config) || Name <- Names],
+    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Peers],
+    Peers.
+
+start(Name, Names, Config) ->
+    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}
+                                     | [Setting || {row_version, _} = Setting <- Config]]).
+
+dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
+
+leader(Peer) ->
+    {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
+    Node.
+
+%% Opens cases on this node: a number in each of several processes.
+new_cases(Processes, Count) ->
+    Pids = [spawn_monitor(fun() -> exit({keys, [new_case() || _ <- lists:seq(1, Count)]}) end)
+            || _ <- lists:seq(1, Processes)],
+    lists:append([receive {'DOWN', Ref, process, Pid, {keys, Keys}} -> Keys end
+                  || {Pid, Ref} <- Pids]).
+
+new_case() ->
+    Key = {<<"ann">>, docket_store:new_id(0)},
+    {ok, _} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
+    Key.
+
+listed(Peer) -> lists:sort(listed(Peer, last)).
+
+listed(Peer, Before) ->
+    {ok, {Cases, Next}} = on(Peer, docket, run, [{list, <<"ann">>, Before, 1000, #{}}]),
+    [docket_case:key(Case) || Case <- Cases]
+        ++ case Next of none -> []; _ -> listed(Peer, Next) end.
+
+%% A process that opens cases until its node is gone
+start_writer(Peer) ->
+    Test = self(),
+    spawn(fun() -> write(Test, Peer) end).
+
+write(Test, Peer) ->
+    _ = [Test ! {acknowledged, docket_case:key(Case)} || {ok, Case} <- [create(Peer)]],
+    write(Test, Peer).
+
+%% So many cases that were acknowledged; with 0, those that are known by now
+acknowledged(0) ->
+    receive {acknowledged, Id} -> [Id | acknowledged(0)]
+    after 0 -> []
+    end;
+acknowledged(Count) -> [receive {acknowledged, Id} -> Id end || _ <- lists:seq(1, Count)].
+
+%% Asks again and again. Each question takes as long as the node needs.
 until(Fun) ->
     case Fun() of
         true -> ok;
