@@ -115,7 +115,7 @@ sent("HEAD", _) -> [];
 sent(_, Content) -> Content.
 
 answer(Method, Uri, Headers, Body) ->
-    case address(Uri) of
+    case docket_input:address(Uri) of
         {ok, Path, Query} ->
             Request = #{method => method(Method), path => Path, query => Query, headers => Headers,
                         body => Body},
@@ -127,34 +127,6 @@ answer(Method, Uri, Headers, Body) ->
 
 method(<<"HEAD">>) -> <<"GET">>;
 method(Method) -> Method.
-
-%% Splits an address before it decodes the parts, so that a %2F stays within its part.
-address(Uri) ->
-    {Path, Query} = case binary:split(Uri, <<"?">>) of
-                        [One, Two] -> {One, Two};
-                        [One] -> {One, <<>>}
-                    end,
-    Pairs = uri_string:dissect_query(Query),
-    try [uri_string:percent_decode(Part)
-         || Part <- binary:split(Path, <<"/">>, [global, trim_all])] of
-        Parts ->
-            case lists:all(fun is_text/1, Parts) andalso is_list(Pairs) of
-                true -> pairs(Parts, Pairs);
-                false -> error
-            end
-    catch throw:{error, _, _} -> error
-    end.
-
-pairs(Parts, Pairs) ->
-    Query = [{Name, case Value of true -> <<>>; _ -> Value end} || {Name, Value} <- Pairs],
-    Names = [Name || {Name, _} <- Query],
-    case length(lists:usort(Names)) =:= length(Names)
-        andalso lists:all(fun({Name, Value}) -> is_text(Name) andalso is_text(Value) end, Query) of
-        true -> {ok, Parts, Query};
-        false -> error
-    end.
-
-is_text(Part) -> is_binary(Part) andalso is_list(unicode:characters_to_list(Part)).
 
 %% Some addresses need no password.
 public(#{method := <<"GET">>, path := [<<"live">>]}) -> docket_api:text(200, "alive\n");

@@ -1,17 +1,56 @@
-%% @doc Checks what comes from outside: JSON bodies, queries, names. All functions are pure.
+%% @doc Checks what comes from outside: addresses, JSON bodies, queries, names. All functions are
+%% pure.
 %%
 %% An error is a sentence that names the field and says which values it takes.
 %% @hidden
 -module(docket_input).
 
--export([new/1, change/2, version/2, list/1, events/1, document/2, area/1, number/1, user/1, form/1,
-         parties/1]).
+-export([address/1, new/1, change/2, version/2, list/1, events/1, document/2, area/1, number/1,
+         user/1, form/1, parties/1]).
 
 -type error() :: {error, Why :: iodata()}.
 -type query() :: [{binary(), binary()}].
 
 -define(BODY, 65536).                   % bytes of a JSON body
 -define(DIGITS, 15).                    % of a whole number: all are exact in JavaScript
+
+%% @doc Reads the parts of an address's path, and its query. Each name of the query is there once.
+-spec address(binary()) -> {ok, Path :: [binary()], query()} | error.
+address(Uri) ->
+    {Path, Query} = case binary:split(Uri, <<"?">>) of
+                        [One, Two] -> {One, Two};
+                        [One] -> {One, <<>>}
+                    end,
+    %% It is split before the parts are decoded, so that a %2F stays within its part.
+    Parts = [decoded(Part) || Part <- binary:split(Path, <<"/">>, [global, trim_all])],
+    case {lists:all(fun is_text/1, Parts), dissected(Query)} of
+        {true, {ok, Pairs}} ->
+            Named = [{Name, case Value of true -> <<>>; _ -> Value end} || {Name, Value} <- Pairs],
+            case is_unique([Name || {Name, _} <- Named])
+                andalso lists:all(fun({Name, Value}) -> is_text(Name) andalso is_text(Value) end,
+                                  Named) of
+                true -> {ok, Parts, Named};
+                false -> error
+            end;
+        _ -> error
+    end.
+
+decoded(Part) ->
+    try uri_string:percent_decode(Part)
+    catch throw:{error, _, _} -> error
+    end.
+
+%% uri_string (OTP 29) ends with an error if a `&#' has no end, or names no character.
+dissected(Query) ->
+    try uri_string:dissect_query(Query) of
+        Pairs when is_list(Pairs) -> {ok, Pairs};
+        {error, _, _} -> error
+    catch error:_ -> error
+    end.
+
+is_unique(Names) -> length(lists:usort(Names)) =:= length(Names).
+
+is_text(Part) -> is_binary(Part) andalso is_list(unicode:characters_to_list(Part)).
 
 %% @doc Reads the JSON of a new case: `title' and, if there are any, `parties'.
 -spec new(binary()) -> {ok, docket_case:fields()} | error().
@@ -171,14 +210,14 @@ user(Name) -> line(<<"the user's name">>, Name, 64).
 -spec form(binary()) -> {ok, #{binary() => binary()}} | error().
 form(Body) when byte_size(Body) > ?BODY -> too_large();
 form(Body) ->
-    case uri_string:dissect_query(Body) of
-        Pairs when is_list(Pairs) ->
+    case dissected(Body) of
+        {ok, Pairs} ->
             Form = maps:from_list([{Name, Value} || {Name, Value} <- Pairs, is_binary(Value)]),
             case map_size(Form) =:= length(Pairs) of
                 true -> {ok, Form};
                 false -> {error, "the form has a name twice, or a name without a value"}
             end;
-        {error, _, _} -> {error, "the body is not a form in UTF-8"}
+        error -> {error, "the body is not a form in UTF-8"}
     end.
 
 %% @doc Reads parties from lines `NAME, ROLE', as the page's form has them. The result may come
@@ -250,15 +289,18 @@ object(Body) when byte_size(Body) > ?BODY -> too_large();
 object(Body) ->
     try json:decode(Body, [], decoders()) of
         {Object, _, Rest} when is_map(Object) ->
-            case string:trim(Rest) of
-                <<>> -> {ok, Object};
-                _ -> bad_json()
+            case lists:all(fun is_blank/1, binary_to_list(Rest)) of
+                true -> {ok, Object};
+                false -> bad_json()
             end;
         _ -> {error, "the body must be a JSON object"}
     catch
         throw:twice -> {error, "an object of the body has a name twice"};
         error:_ -> bad_json()
     end.
+
+%% The blanks of JSON. What follows an object may be anything, and string:trim/1 takes only text.
+is_blank(Byte) -> lists:member(Byte, " \t\r\n").
 
 bad_json() -> {error, "the body is not JSON in UTF-8"}.
 

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_ra_machine).
 
--export([init/1, apply/3, version/0, which_module/1]).
+-export([init/1, apply/3, version/0, which_module/1, snapshot_module/0]).
 %% Queries, which Ra runs with the state as the last argument
 -export([ask/2, count/1]).
 %% The rows: only an operation that runs may call these.
@@ -47,27 +47,32 @@ apply(#{index := Index}, snapshot, State) -> released(Index, ok, State);
 %% Ra begins with a later version. Rows change when they are written.
 apply(_, {machine_version, _, _}, State) -> {State, ok};
 apply(#{index := Index} = Meta, Operation, #state{count = Count} = State) ->
-    _ = put(?SIZE, elements(maps:get(machine_version, Meta, 0) + 1)),
+    _ = put(?SIZE, elements(maps:get(machine_version, Meta, 0))),
     {Result, Next} = worked(Operation, State),
     _ = erase(?SIZE),
     kept(Index, Result, Next#state{count = Count + 1,
                                    operations = Next#state.operations + 1,
                                    bytes = Next#state.bytes + bytes(Operation)}).
 
-%% The elements of a case in a version of the rows
+%% The elements of a case in a version of this machine. Until a leader has begun with its own
+%% version, Ra has 0.
 elements(Version) ->
-    Tables = docket_cases:tables(min(Version, docket_case:newest())),
+    Tables = docket_cases:tables(min(max(1, Version), docket_case:newest())),
     {docket_case, Fields, _} = lists:keyfind(docket_case, 1, Tables),
     length(Fields) + 1.
 
-%% @doc Returns the version of this machine, from 0 on: that of the rows that it writes. Ra uses a
+%% @doc Returns the version of this machine, which is that of the rows that it writes. Ra uses a
 %% version when its leader has it. A node with an older program then waits for a later one.
--spec version() -> non_neg_integer().
-version() -> docket_cases:version() - 1.
+-spec version() -> pos_integer().
+version() -> docket_cases:version().
 
 %% @doc Returns the module for a version.
 -spec which_module(non_neg_integer()) -> module().
 which_module(_) -> ?MODULE.
+
+%% @doc Returns the module that reads and writes snapshots.
+-spec snapshot_module() -> module().
+snapshot_module() -> docket_ra_snapshot.
 
 bytes({attach, _, _, Bytes, _}) -> byte_size(Bytes);
 bytes(_) -> 0.

@@ -103,17 +103,28 @@ any_bytes(_) ->
                    lists:all(fun({ok, _}) -> true;
                                 ({error, Why}) -> is_binary(unicode:characters_to_binary(Why))
                              end,
-                             [docket_input:new(Bytes), docket_input:change(Bytes, none),
+                             [addressed(Bytes), docket_input:new(Bytes),
+                              docket_input:change(Bytes, none),
                               docket_input:change(Bytes, binary_to_list(Bytes)),
-                                  docket_input:list(valid(Query)),
+                              docket_input:list(valid(Query)),
                               docket_input:events(valid(Query)), docket_input:area(valid(Query)),
                               docket_input:document(valid(Query), binary_to_list(Bytes)),
                               docket_input:number(Bytes), docket_input:user(Bytes),
                               docket_input:form(Bytes)]))).
 
-%% Bytes that are often close to JSON
+addressed(Bytes) ->
+    case docket_input:address(Bytes) of
+        {ok, _, _} -> {ok, Bytes};
+        error -> {error, "a bad address"}
+    end.
+
+%% Bytes that are often close to JSON, an address or a form
 bytes() ->
-    oneof([binary(),
+    oneof([binary(), ?LET(Bytes, binary(), <<"{}", Bytes/binary>>),
+           ?LET(Parts, list(oneof([<<"/">>, <<"?">>, <<"&">>, <<"#">>, <<"&#">>, <<"x">>, <<"=">>,
+                                   <<";">>, <<"%">>, <<"%2F">>, <<"99999999">>, <<"1">>,
+                                   binary(1)])),
+                iolist_to_binary(Parts)),
            ?LET(Parts, list(oneof([<<"{">>, <<"}">>, <<"\"title\"">>, <<":">>, <<",">>, <<"[">>,
                                              <<"]">>, <<"\"a\"">>, <<"1">>, <<"null">>,
                                                  <<"\"parties\"">>,

@@ -4,9 +4,9 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
-         replaced/1, replaced_of_two/1, long_log/1]).
-%% Nodes call it.
--export([new_cases/2]).
+         replaced/1, replaced_of_two/1, long_log/1, upgraded/1, snapshot/1]).
+%% Nodes call them.
+-export([new_cases/2, written/2, taken/3]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -23,7 +23,7 @@ all() ->
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
-             replaced_of_two, long_log]
+             replaced_of_two, long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -180,6 +180,77 @@ long_log(Config) ->
 snapshots(Name, Config) ->
     filelib:wildcard(filename:join(dir(Name, Config), "ra/*/snapshots/*")).
 
+%% Nodes get a later program one after the other. When one of them leads, the rows change.
+upgraded(Config) ->
+    Names = names(3),
+    Older = [{row_version, 1} | Config],
+    Peers = started(Names, Older),
+    Before = new_case(hd(Peers)),
+    Later = [begin
+                 ok = kill(Peer),
+                 start(Name, Names, Config)
+             end || {Name, Peer} <- lists:zip(Names, Peers)],
+    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Later],
+    After = new_case_again(hd(Later)),
+    Close = fun() ->
+                    on(hd(Later), docket, run, [{change, Before, 1, #{state => closed}, 1000}])
+            end,
+    ok = until(fun() -> element(1, Close()) =:= ok orelse version(Before, hd(Later)) =:= 2 end),
+    [begin
+         {ok, Case} = show(Before, Peer),
+         ?assertMatch(#{closed := <<"1970-01-01T00:00:01", _/binary>>}, docket_case:view(Case)),
+         {ok, _} = show(After, Peer)
+     end || Peer <- Later],
+    stopped(Later).
+
+version(Key, Peer) ->
+    {ok, Case} = show(Key, Peer),
+    docket_case:version(Case).
+
+%% A node takes the snapshot of another one whose VM has met the atoms in another order.
+snapshot(Config) ->
+    Dir = filename:join(proplists:get_value(dir, Config), "snapshot"),
+    Dirs = [filename:join(Dir, Name) || Name <- ["one", "other"]],
+    [ok = filelib:ensure_path(Each) || Each <- Dirs],
+    Words = ["machine_version", "cluster", "index", "term"],
+    [One, Other] = [begin
+                        {ok, Peer, _} = peer:start_link(
+                                          #{connection => standard_io,
+                                            args => ["-pa" | code:get_path()]}),
+                        _ = [on(Peer, erlang, list_to_atom, [Word]) || Word <- Order],
+                        Peer
+                    end || Order <- [Words, lists:reverse(Words)]],
+    Meta = #{index => 7, term => 2, cluster => [{docket, a@b}], machine_version => 1},
+    ?assertNotEqual(on(One, erlang, term_to_binary, [Meta]),
+                    on(Other, erlang, term_to_binary, [Meta])),
+    State = #{rows => lists:seq(1, 1000)},
+    {Meta, Chunks} = on(One, ?MODULE, written, [hd(Dirs), {Meta, State}]),
+    ?assertEqual({ok, Meta, State}, on(Other, ?MODULE, taken, [lists:last(Dirs), Meta, Chunks])),
+    stopped([One, Other]).
+
+%% Returns a snapshot in parts, as a leader sends it.
+written(Dir, {Meta, State}) ->
+    ok = docket_ra_snapshot:write(Dir, Meta, State),
+    ok = docket_ra_snapshot:validate(Dir),
+    {ok, Meta} = docket_ra_snapshot:read_meta(Dir),
+    {ok, Read, Reading} = docket_ra_snapshot:begin_read(Dir),
+    {Read, chunks(Reading, Dir)}.
+
+chunks(Reading, Dir) ->
+    case docket_ra_snapshot:read_chunk(Reading, 500, Dir) of
+        {ok, Chunk, {next, Next}} -> [Chunk | chunks(Next, Dir)];
+        {ok, Chunk, last} -> [Chunk]
+    end.
+
+taken(Dir, Meta, Chunks) ->
+    {ok, Accepting} = docket_ra_snapshot:begin_accept(Dir, Meta),
+    Last = lists:foldl(fun(Chunk, Before) ->
+                               {ok, After} = docket_ra_snapshot:accept_chunk(Chunk, Before),
+                               After
+                       end, Accepting, lists:droplast(Chunks)),
+    ok = docket_ra_snapshot:complete_accept(lists:last(Chunks), Last),
+    docket_ra_snapshot:recover(Dir).
+
 %% The nodes
 
 started(Names, Config) ->
@@ -188,7 +259,8 @@ started(Names, Config) ->
     Peers.
 
 start(Name, Names, Config) ->
-    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}]).
+    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}
+                                     | [Setting || {row_version, _} = Setting <- Config]]).
 
 dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
 
