@@ -318,9 +318,9 @@ only_memory(Config) ->
     two_editors(Config).
 
 port_in_use(_) ->
-    Port = docket:port(),
     ok = application:stop(docket),
-    {ok, _} = gen_tcp:listen(Port, [{ip, {127, 0, 0, 1}}, {reuseaddr, true}]),
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
     application:set_env(docket, port, Port),
     {error, {docket, {{shutdown, {failed_to_start_child, http, Reason}}, _}}} =
         application:ensure_all_started(docket),
