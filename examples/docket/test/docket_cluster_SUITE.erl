@@ -6,8 +6,8 @@
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
          all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
          saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
-         replaced_of_two/1, in_memory/1, fragments/1, waits_for_others/1, alone_of_three/1,
-         halves/1, upgraded/1, future/1, fingerprint/1]).
+         replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
+         alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
 %% A transaction on another node
 -export([overwritten/1]).
 
@@ -19,8 +19,8 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
      replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
-     full_disk, forced, replaced_of_two, in_memory, fragments, waits_for_others, alone_of_three,
-     halves, upgraded, future, fingerprint].
+     full_disk, forced, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
+     alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -392,6 +392,18 @@ halves(Config) ->
     [{ok, _} = show(After, Peer) || Peer <- Peers],
     stopped(Peers).
 
+%% Without locks the copies of two nodes may differ for good. A third node joins all the same.
+diverged(Without) ->
+    Config = [{mode, async_dirty} | Without],
+    [A, B, C] = started(names(3), Config),
+    {Owner, Id} = new_case(A),
+    true = on(B, ets, delete, [docket_event, {Owner, Id, 1}]),
+    ok = kill(A),
+    A1 = start(hd(names(3)), names(3), Config),
+    ok = until(A1, ready, true),
+    {ok, _} = show(new_case_again(A1), A1),
+    stopped([A1, B, C]).
+
 %% Each node has all fragments of the documents, also one that has joined later, with another number
 %% in its settings. A crash of all nodes loses none.
 fragments(Config) ->
@@ -508,8 +520,8 @@ started(Names, Config) ->
 start(Name, Names, Config) ->
     docket_nodes:start(Name, Names,
                        [{dir, dir(Name, Config)}
-                        | [{Key, Value} || {Key, Value} <- Config,
-                                           lists:member(Key, [force, row_version, fragments])]]).
+                        | [Setting || {Key, _} = Setting <- Config,
+                                      lists:member(Key, [force, row_version, fragments, mode])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
