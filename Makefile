@@ -114,6 +114,7 @@ programs: all ## build real programs of Debian with and without tree shaking, co
 	@escript acceptance/programs/servers.escript
 
 cluster: setup-build+cluster all ## stage one and four nodes of docket, run a short study and show its page (root; minutes)
+	@examples/docket/stage build
 	@rm -rf out/cluster
 	@./whittle measure examples/docket/studies/short.study -o out/cluster
 	@echo "all studies of the cluster: examples/docket/README.md"

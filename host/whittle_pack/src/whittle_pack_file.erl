@@ -77,7 +77,7 @@ write(Out, Bytes, Mode, IsOlder) ->
                        %% Somebody may make a file of that name while this writes.
                        steps([fun(_) -> whole_file(Place, Bytes, Mode) end,
                               fun(_) -> check_older(Out, IsOlder) end])
-                   end)
+                   end, fun(_) -> ok end)
            end]).
 
 %% @doc Calls a function while it holds the lock of the output's directory. Use it for files that
@@ -139,7 +139,9 @@ write_dir(Out, Files, Older) ->
                        %% Somebody may change the older output while this writes the new one.
                        steps([fun(_) -> all_files(Place, Files) end,
                               fun(_) -> check_dir(Out, Older) end])
-                   end)
+                   end,
+                   %% The check takes time. Nobody finds the older output where it is moved to.
+                   fun(Moved) -> named(Out, check_ours(Moved, Older)) end)
            end]).
 
 %% Internal
@@ -163,14 +165,20 @@ check_directory(Out) ->
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     end.
 
-in_place(Out, Write) ->
+%% An error names the output, although it was moved aside.
+named(_, ok) -> ok;
+named(Out, {error, {Tag, Details}}) when is_tuple(Details) ->
+    {error, {Tag, setelement(1, Details, Out)}};
+named(Out, {error, {Tag, _}}) -> {error, {Tag, Out}}.
+
+in_place(Out, Write, Check) ->
     Place = beside(Out, ".unfinished"),
     Remove = fun() -> remove(Place) end,
     whittle_unfinished:begun(Place, Remove),
     ok = Remove(),      % left by a killed process with the same process number
     try steps([fun(_) -> Write(Place) end,
                fun(_) -> whittle_unfinished:moves(Place, Out) end,
-               fun(_) -> replace(Out, Place) end]) of
+               fun(_) -> replace(Out, Place, Check) end]) of
         ok -> ok;
         {error, Reason} when is_atom(Reason) -> {error, {cannot_write, {Out, Reason}}};
         {error, _} = Error -> Error
@@ -190,15 +198,20 @@ beside(Out, Suffix) ->
     filename:join(filename:dirname(Out), [".", Shown, Own]).
 
 %% Replaces the older output. A rename cannot replace a directory that is not empty. So the older
-%% directory is moved aside first, and it comes back if the new one cannot take its place.
-replace(Out, Place) ->
+%% directory is moved aside first and checked once more, and it comes back if the check fails or the
+%% new one cannot take its place.
+replace(Out, Place, Check) ->
     case file:rename(Place, Out) of
         {error, eexist} ->
             Old = beside(Out, ".old"),
             remove(Old),
             whittle_unfinished:begun(Old, fun() -> put_back(Old, Out, Place) end),
             Result = steps([fun(_) -> file:rename(Out, Old) end,
-                            fun(_) -> exchange(file:rename(Place, Out), Out, Old) end]),
+                            fun(_) ->
+                                    Moved = steps([fun(_) -> Check(Old) end,
+                                                   fun(_) -> file:rename(Place, Out) end]),
+                                    exchange(Moved, Out, Old)
+                            end]),
             whittle_unfinished:done(Old),
             Result;
         Result ->

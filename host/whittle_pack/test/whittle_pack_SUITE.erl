@@ -8,7 +8,8 @@
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          notices/1, info_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
-         directory_edited_meanwhile/1, files_of_a_kind/1, foreign_executable/1, checksum/1,
+         directory_edited_meanwhile/1, directory_edited_at_last/1,
+         files_of_a_kind/1, foreign_executable/1, checksum/1,
          output_is_directory/1, output_is_device/1, stopped/1, full_disk/1, no_rights/1,
          no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
@@ -21,6 +22,7 @@ all() ->
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
      zstd_that_talks, block_size, notices, info_beyond_latin1, licenses, bill, directory,
      directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
+     directory_edited_at_last,
      files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,
      stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
 
@@ -398,6 +400,31 @@ directory_edited_meanwhile(Config) ->
                      true
              end,
     ?assertEqual({error, {holds_edits, {Out, {new, <<"tree/notes">>}, 0}}},
+                 whittle_pack_file:write_dir(Out, [{<<"vm">>, <<>>, 8#755}],
+                                             {<<"tree/etc/info.json">>, IsOurs,
+                                              <<"tree/etc/sums">>})),
+    ?assertEqual({ok, <<"mine">>}, file:read_file(Notes)),
+    ?assertEqual(["sample"], files(Config)).
+
+%% The file comes after the last look before the replacement: when the older output has been moved
+%% aside.
+directory_edited_at_last(Config) ->
+    Out = ?config(out, Config),
+    {ok, _} = try_write(Config, #{format => dir}),
+    Notes = filename:join(Out, "notes"),
+    IsOurs = fun(Path) ->
+                     case {filename:basename(Path), get(?FUNCTION_NAME)} of
+                         {"sample", undefined} -> undefined = put(?FUNCTION_NAME, looked);
+                         {"sample", looked} -> looked = put(?FUNCTION_NAME, again);
+                         {"sample", again} ->
+                             Moved = filename:dirname(Path),
+                             ?assertNotEqual(Out, Moved),
+                             ok = file:write_file(filename:join(Moved, "notes"), "mine");
+                         _ -> ok
+                     end,
+                     true
+             end,
+    ?assertEqual({error, {holds_edits, {Out, {new, <<"notes">>}, 0}}},
                  whittle_pack_file:write_dir(Out, [{<<"vm">>, <<>>, 8#755}],
                                              {<<"tree/etc/info.json">>, IsOurs,
                                               <<"tree/etc/sums">>})),

@@ -69,12 +69,16 @@ recipe(#{name := For, triple := Triple, objcopy := Objcopy} = Target, Flavor, Na
                "; is its name another?\"; exit 1; }"]}].
 
 %% Checks the files that the compiler and the assembler have read. Both write rules of make, with
-%% their own name of the target in the first line. The compiler's own headers lie in the directories
-%% that it searches without a flag, below its root.
+%% their own name of the target in the first line, and escape some characters of names; no name may
+%% have these. The compiler's own headers lie in the directories that it searches without a flag,
+%% below its root.
 own_files(#{name := Name} = Native) ->
     Compilers = ["$CC $CFLAGS -x c"] ++ ["$CXX $CXXFLAGS -x c++" || is_cxx(Native)],
     ["for rule in objects/*.read objects/*.assembled; do sed '1s/^[^ ]*: //; s/\\\\$//' \"$rule\";"
-     " done | tr -s ' ' '\\n' | sed '/^$/d' | sort -u >objects/files",
+     " done >objects/rules",
+     "! grep -q '[\\\\]\\|[$][$]' objects/rules || { echo \"" ++ Name ++ ": error: the compiler has"
+     " read a file whose path has a space, a # or a \\$; rename it\"; exit 1; }",
+     "tr -s ' ' '\\n' <objects/rules | sed '/^$/d' | sort -u >objects/files",
      "(cd src && xargs -d '\\n' realpath -m -- <../objects/files) | sort -u >objects/read",
      %% The directory `kernel' has links.
      "{ printf '%s\\n' \"$WORK\" \"$ERTS\" \"${OPENSSL:-$WORK}\" \"$WORK\"/kernel/*"]

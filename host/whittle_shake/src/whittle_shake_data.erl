@@ -76,8 +76,8 @@ unread(System) ->
 %% @doc Collects the names in packed files. They count as soon as a function reads such data.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
 data(System, Modules) ->
-    #{readers => maps:from_keys(whittle_shake_dynamic:data() ++ scanners(), []),
-      consults => maps:from_keys(consults() ++ scanners(), []),
+    #{readers => maps:from_keys(whittle_shake_dynamic:data(), []),
+      consults => maps:from_keys(consults() ++ whittle_shake_dynamic:scanners(), []),
       names => fun() -> in_files(System, Modules) end}.
 
 %% @doc Finds the functions of the program that ask an application for its modules. It also lists
@@ -107,15 +107,6 @@ consults() ->
     [{file, F, A} || {F, A} <- [{consult, 1}, {path_consult, 2}, {script, 1}, {script, 2},
                                 {path_script, 2}, {path_script, 3}]]
         ++ [{io, read, A} || A <- [1, 2, 3, 4]].
-
-%% These functions read text that is evaluated or searched.
-scanners() ->
-    [{erl_scan, F, A} || F <- [string, tokens], A <- [1, 2, 3, 4]]
-        ++ [{epp, F, A} || F <- [parse_file, open], A <- [1, 2, 3, 4, 5]]
-        ++ [{erl_parse, F, 1} || F <- [parse_term, parse_exprs, parse_form]]
-        ++ [{'Elixir.Code', F, A}
-            || F <- [compile_file, require_file, eval_file, compile_string, eval_string,
-                     string_to_quoted, 'string_to_quoted!'], A <- [1, 2, 3]].
 
 in_files(System, Modules) ->
     Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms]}

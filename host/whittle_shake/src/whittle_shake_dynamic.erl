@@ -5,8 +5,8 @@
 %% a call needs.
 -module(whittle_shake_dynamic).
 
--export([open/2, opening/1, data/0, asks_for_atoms/2, asks_about_modules/2, declaration/1,
-         means/1]).
+-export([open/2, opening/1, data/0, scanners/0, asks_for_atoms/2, asks_about_modules/2,
+         declaration/1, means/1]).
 
 -export_type([kind/0]).
 
@@ -59,16 +59,35 @@ data() ->
      {file, eval, 1}, {file, eval, 2}, {file, path_eval, 2}, {file, path_eval, 3},
      {io, read, 1}, {io, read, 2}, {io, read, 3}, {io, read, 4},
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
-     {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1}].
+     {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1}]
+        ++ [{io, F, A} || F <- [scan_erl_exprs, scan_erl_form, parse_erl_exprs, parse_erl_form],
+                          A <- [1, 2, 3, 4]]
+        ++ [{qlc, string_to_handle, A} || A <- [1, 2, 3]]
+        ++ scanners().
+
+%% @doc Lists the functions that read Erlang's or Elixir's own text.
+-spec scanners() -> [mfa()].
+scanners() ->
+    [{erl_scan, F, A} || F <- [string, tokens], A <- [1, 2, 3, 4]]
+        ++ [{epp, F, A} || F <- [parse_file, open], A <- [1, 2, 3, 4, 5]]
+        ++ [{erl_parse, F, 1} || F <- [parse_term, parse_exprs, parse_form]]
+        ++ [{'Elixir.Code', F, A}
+            || F <- [compile_file, require_file, eval_file, compile_string, eval_string,
+                     string_to_quoted, 'string_to_quoted!'], A <- [1, 2, 3]].
 
 %% These functions make atoms from text.
 atoms() ->
     [{erlang, F, A} || {F, A} <- [{list_to_atom, 1}, {binary_to_atom, 1}, {binary_to_atom, 2},
                                   {list_to_existing_atom, 1}, {binary_to_existing_atom, 1},
-                                  {binary_to_existing_atom, 2}]].
+                                  {binary_to_existing_atom, 2}]]
+        ++ [{io, fread, 2}, {io, fread, 3}, {io_lib, fread, 2}, {io_lib, fread, 3},
+            {init, get_arguments, 0}]
+        ++ [{argparse, F, A} || {F, A} <- [{parse, 2}, {parse, 3}, {run, 3}]].
 
-%% These functions load code from elsewhere.
+%% These functions load code from elsewhere, or say where to look for it.
 code() ->
+    [{code, F, A} || F <- [add_path, add_patha, add_pathz, add_paths, add_pathsa, add_pathsz,
+                           set_path], A <- [1, 2]] ++
     [{code, F, A} || {F, A} <- [{load_abs, 1}, {load_abs, 2}, {load_file, 1}, {load_binary, 3},
                                 {atomic_load, 1}, {prepare_loading, 1}]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]

@@ -11,6 +11,7 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
+-export([names_from_text/1]).
 -export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
          feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
@@ -291,6 +292,22 @@ feature_of_start(_) ->
            end,
     ?assertEqual([], Open("ok")),
     [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
+
+%% Names come from text in many ways.
+names_from_text(_) ->
+    [begin
+         Module = compiled(["-module(a). -export([main/0]).", "main() -> " ++ Does ++ "."]),
+         {ok, Summary} = whittle_shake_summary:module(Module),
+         ?assertMatch({[{Kind, [_]}], Does},
+                      {whittle_shake_dynamic:open(reached([Module], #{}), #{a => Summary}), Does})
+     end
+     || {Kind, Does} <- [{data, "erl_scan:string(os:getenv([$A]))"},
+                         {data, "io:parse_erl_exprs('')"}, {data, "io:scan_erl_form(user, '')"},
+                         {data, "qlc:string_to_handle(os:getenv([$A]))"},
+                         {atoms, "io_lib:fread([$~, $a], os:getenv([$A]))"},
+                         {atoms, "argparse:parse(init:get_plain_arguments(), #{})"},
+                         {atoms, "init:get_arguments()"},
+                         {code, "code:add_patha(os:getenv([$A]))"}]].
 
 feature_named(_) ->
     #{on := On} = reached(["m:go()", "{f, x}"], #{modules => [f]}, #{}),

@@ -239,7 +239,7 @@ is_flag(Flag) ->
                 "-W[A-Za-z0-9+=_-]*", "-m(?!(arch|tune|cpu)=native)[A-Za-z0-9+=_.,-]+",
                 "-f(?!plugin|dump|deps|profile|auto-profile|opt-info|save-|callgraph|lto|use-|"
                 "module|diagnostics-f|syntax-only|self-test|compare-debug|sarif|test-coverage|"
-                "offload)"
+                "offload|preprocessed|pch)"
                 "[A-Za-z0-9+=_.,-]+"],
     is_text(Flag)
         andalso re:run(Flag, ["^(", lists:join($|, Patterns), ")\\z"], [{capture, none}, unicode])

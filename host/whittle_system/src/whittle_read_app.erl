@@ -247,8 +247,8 @@ app(Dir, Files, #{kind := Kind} = Context) ->
     {AppFile, {application, Name, Props} = Spec} = app_spec(Dir, Files),
     Beams = maps:from_list(
               [{module_name(Dir, Path), {Path, Read}}
-               || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
-                  filename:extension(Path) =:= <<".beam">>]),
+               || {<<"ebin/", File/binary>> = Path, _, Read} <- Files,
+                  is_directly(File, <<".beam">>)]),
     Listed = proplists:get_value(modules, Props, []),
     case [Module || Module <- Listed, not is_map_key(Module, Beams)] of
         [] -> ok;
@@ -269,6 +269,10 @@ app(Dir, Files, #{kind := Kind} = Context) ->
           end,
     {ok, App, notes(Name, Listed, Modules, Dropped, Kind)}.
 
+%% A VM searches no directories below ebin.
+is_directly(File, Extension) ->
+    filename:extension(File) =:= Extension andalso filename:basename(File) =:= File.
+
 %% Takes the name of a module from its path. The path is safe even in an archive: see whittle_zip.
 module_name(Dir, Path) ->
     Name = filename:basename(Path, <<".beam">>),
@@ -284,8 +288,8 @@ module_name(Dir, Path) ->
     end.
 
 app_spec(Dir, Files) ->
-    case [{Path, Read} || {<<"ebin/", _/binary>> = Path, _, Read} <- Files,
-                          filename:extension(Path) =:= <<".app">>] of
+    case [{Path, Read} || {<<"ebin/", Own/binary>> = Path, _, Read} <- Files,
+                          is_directly(Own, <<".app">>)] of
         [{Path, Read}] ->
             File = where(Dir, Path),
             {application, Name, _} = Spec = ok(spec(File, bytes(File, Read))),

@@ -160,10 +160,16 @@ archived(Files, Name, File) ->
     Read = [archived_app(Top, maps:get(Top, Below, []), File) || Top <- Tops],
     Loose = [{loose(filename:basename(Path, <<".beam">>), File), Bytes}
              || {Path, Bytes} <- Files, filename:extension(Path) =:= <<".beam">>,
+                is_searched(filename:split(Path)),
                 not is_map_key(hd(binary:split(Path, <<"/">>)), IsTop)],
     More = [wrapped(Loose, Name, File) || Loose =/= []],
     {Apps, Notes} = lists:unzip(Read ++ More),
     {Apps, lists:append(Notes)}.
+
+%% The code path of an escript has the archive, and the directory ebin of each directory in it.
+is_searched([_]) -> true;
+is_searched([_, <<"ebin">>, _]) -> true;
+is_searched(_) -> false.
 
 loose(Name, File) ->
     ok = plain("the module's name", Name, File),

@@ -9,7 +9,7 @@
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
          part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
          relx_release/1, release_without_system_libs/1, odd_settings/1, mix_release/1,
-         rebar3_escript/1, source_escript/1,
+         older_copies/1, rebar3_escript/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, called_applications/1, calls_by_name/1, called_by_otp/1,
@@ -22,7 +22,7 @@ all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
      named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
      one_build_of_a_project, relx_release, release_without_system_libs,
-     odd_settings, mix_release, rebar3_escript, source_escript,
+     odd_settings, mix_release, older_copies, rebar3_escript, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      called_applications, calls_by_name, called_by_otp, library_directories,
@@ -301,6 +301,28 @@ mix_release(Config) ->
                   <<"export WHO=$(id -un)">>]],
     {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
+
+%% A VM does not search directories below ebin, so a copy there is no module.
+older_copies(Config) ->
+    Dir = made:app(in("one", Config), one, [], [{one, "-module(one). -export([f/0]). f() -> 1."}]),
+    Module = filename:join(Dir, "ebin/one.beam"),
+    {ok, Bytes} = file:read_file(Module),
+    Files = ["ebin/old/one.beam", "ebin/old/one.app"],
+    [made:file(filename:join(Dir, File), "an older copy") || File <- Files],
+    ?assertMatch({ok, #{modules := #{one := Bytes}}}, whittle_system:app(one, read(Dir))),
+    Escript = in("run", Config),
+    _ = made:file(Escript, ""),
+    Main = compiled("-module(run). -export([main/1]). main(_) -> ok."),
+    ok = escript:create(Escript, [shebang, {archive, [{"run.beam", Main},
+                                                      {"old/run.beam", <<"an older copy">>}], []}]),
+    ?assertMatch({ok, #{modules := #{run := Main}}}, whittle_system:app(run, read(Escript))).
+
+compiled(Text) ->
+    Forms = [Form || Part <- string:split(Text, ". ", all),
+                     {ok, Tokens, _} <- [erl_scan:string(string:trim(Part, trailing, ".") ++ ".")],
+                     {ok, Form} <- [erl_parse:parse_form(Tokens)]],
+    {ok, _, Bytes} = compile:forms(Forms),
+    Bytes.
 
 rebar3_escript(Config) ->
     %% Debian's rebar3 holds modules that OTP 29 no longer loads.
