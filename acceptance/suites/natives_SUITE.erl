@@ -153,6 +153,15 @@ brought_wrong(Config) ->
     [?assertMatch({match, _},
                   re:run(Refused(["{nif, \"grains\", [{sources, [\"", Source, "\"]}]}."]),
                          "has read a file that is not below the directories"), Source)
-     || Source <- ["outside.c", "system.c", "marked.c", "named.c", "bytes.c"]].
+     || Source <- ["outside.c", "system.c", "marked.c", "named.c", "bytes.c"]],
+    %% A rule of make escapes such names, so that a part of one could look like another file.
+    [begin
+         ok = filelib:ensure_path(filename:join(Dir, Odd)),
+         ok = file:write_file(filename:join([Dir, Odd, "x.h"]), "int x;\n"),
+         ok = file:write_file(filename:join(Dir, "odd.c"), ["#include \"", Odd, "/x.h\"\n"]),
+         ?assertMatch({match, _},
+                      re:run(Refused("{nif, \"grains\", [{sources, [\"odd.c\"]}]}."),
+                             "whose path has a space, a # or a \\$"), Odd)
+     end || Odd <- ["a b", "a#b", "a$b"]].
 
 keeper(Config, Words) -> running:run(proplists:get_value(keeper, Config), Words).
