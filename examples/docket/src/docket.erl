@@ -20,7 +20,7 @@ start(_, _) ->
         ok ->
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
-            case docket_store:check() of
+            case checked() of
                 ok ->
                     ok = docket_counts:define(),
                     started(docket_sup:start_link());
@@ -29,6 +29,13 @@ start(_, _) ->
         {error, Reason} = Error ->
             say(docket_config:format_error(Reason)),
             Error
+    end.
+
+checked() ->
+    case {docket_store:check(), docket_config:get(dir)} of
+        {ok, none} -> ok;
+        {ok, Dir} -> docket_directory:lock(Dir);
+        {Error, _} -> Error
     end.
 
 started({ok, Pid}) ->
@@ -45,6 +52,9 @@ say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
 %% The reason inside of those of the supervisors
 why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
 why({shutdown, Reason}) -> why(Reason);
+why({store, in_use}) ->
+    ["another process uses the directory ", docket_config:get(dir), ": end it, or choose another "
+     "directory with DOCKET_DIR"];
 why({store, Reason}) -> docket_store:format_error(Reason);
 why({listen, eaddrnotavail}) ->
     io_lib:format("this machine has no address ~s; choose another one with DOCKET_IP",

@@ -2,7 +2,9 @@
 %% @hidden
 -module(docket_directory).
 
--export([check/2, write/2]).
+-export([check/2, lock/1, write/2]).
+
+-include_lib("kernel/include/file.hrl").
 
 %% @doc Checks that so many bytes can be written to the directory, and makes it if it is missing.
 -spec check(file:filename(), Bytes :: pos_integer()) -> ok | {error, file:posix()}.
@@ -10,6 +12,22 @@ check(Dir, Bytes) ->
     Probe = filename:join(Dir, "docket.probe"),
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
+
+%% @doc Keeps other processes of this machine from the directory, as long as the calling process
+%% runs.
+%% Linux ends the lock with the VM: it is a socket with a name that is in no directory (unix(7)).
+%% Other systems have no such names, and there this does nothing.
+-spec lock(file:filename()) -> ok | {error, in_use}.
+lock(Dir) ->
+    case file:read_file_info(Dir) of
+        {ok, #file_info{major_device = Device, inode = Inode}} ->
+            Name = iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, Device, Inode])),
+            case gen_tcp:listen(0, [local, {ifaddr, {local, Name}}]) of
+                {error, eaddrinuse} -> {error, in_use};
+                _ -> ok
+            end;
+        {error, _} -> ok
+    end.
 
 %% @doc Writes a file, whole or not at all. The file and its name are on the disk when this returns.
 -spec write(file:filename(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.

@@ -4,7 +4,7 @@
 -module(docket_disk_watch).
 -behaviour(gen_event).
 
--export([start/0, forget/0, has_failed/0]).
+-export([start/0, has_failed/0]).
 -export([init/1, handle_event/2, handle_call/2]).
 
 %% @doc Begins to watch the events of Mnesia, which has just started.
@@ -15,24 +15,14 @@ start() ->
         Other -> {error, {mnesia_event, Other}}
     end.
 
-%% @doc Forgets failures, because there is no other copy to go on with.
--spec forget() -> ok.
-forget() ->
-    _ = asked(forget),
-    ok.
-
 %% @doc Tells whether a write has failed since the start. The process of Mnesia that notices a
 %% failure has done so, and has sent the event, when this asks.
 -spec has_failed() -> boolean().
 has_failed() ->
-    try sys:get_state(mnesia_monitor) of
-        _ -> asked(has_failed) =/= false
+    try
+        _ = sys:get_state(mnesia_monitor),
+        gen_event:call(mnesia_event, ?MODULE, has_failed) =/= false
     catch exit:_ -> true
-    end.
-
-asked(Question) ->
-    try gen_event:call(mnesia_event, ?MODULE, Question)
-    catch exit:_ -> error
     end.
 
 %% @private
@@ -45,6 +35,5 @@ handle_event({mnesia_system_event, {mnesia_info, "Warning Log file " ++ _, _}}, 
 handle_event(_, HasFailed) -> {ok, HasFailed}.
 
 %% @private
--spec handle_call(has_failed | forget, boolean()) -> {ok, boolean() | ok, boolean()}.
-handle_call(has_failed, HasFailed) -> {ok, HasFailed, HasFailed};
-handle_call(forget, _) -> {ok, ok, false}.
+-spec handle_call(has_failed, boolean()) -> {ok, boolean(), boolean()}.
+handle_call(has_failed, HasFailed) -> {ok, HasFailed, HasFailed}.

@@ -36,6 +36,7 @@ init([]) ->
     process_flag(trap_exit, true),
     %% httpd wants two directories. It reads nothing from them, because no module here serves files.
     Config = [{port, docket_config:get(port)}, {bind_address, docket_config:get(ip)},
+              {ipfamily, case docket_config:get(ip) of {_, _, _, _} -> inet; _ -> inet6 end},
               {server_name, "docket"}, {server_root, "/"}, {document_root, "/"},
               {server_tokens, none},
               {modules, [whittle_counters_inets, ?MODULE]},

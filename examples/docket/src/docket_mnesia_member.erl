@@ -30,7 +30,8 @@
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
 
 %% @doc Leaves the others, because the log of this node lacks changes: its database restarts, and
-%% takes the cases of the others. A node that is alone goes on.
+%% takes the cases of the others. A node that is alone restarts with what its log has: Mnesia would
+%% write further changes behind the half of one, and lose them all at the next start.
 -spec disk_failed() -> ok.
 disk_failed() ->
     ?MODULE ! disk_failed,
@@ -93,14 +94,12 @@ handle_info({timeout, Check, check}, #state{check = Check, waits = Waits} = Stat
   when Waits =:= loaded; Waits =:= ready ->
     {noreply, checked(check_later(docket_config:get(retry), State))};
 handle_info(disk_failed, State) ->
-    case docket_disk_watch:has_failed() andalso docket_cluster:nodes() of
-        [_, _ | _] ->
-            ok = docket_generation:leave(),
+    case docket_disk_watch:has_failed() of
+        true ->
+            _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
             {noreply, again_later("the directory cannot be written: free space there", State)};
-        _ ->
-            ok = docket_disk_watch:forget(),
-            {noreply, State}
+        false -> {noreply, State}
     end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->

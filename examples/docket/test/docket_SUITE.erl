@@ -7,15 +7,16 @@
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
          forms/1, other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
-         bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
+         directory_in_use/1, disk_was_full/1, bad_settings/1, only_memory/1, port_in_use/1,
+         failure/1, not_ready/1]).
 
 all() ->
     case code:ensure_loaded(json) of
         {module, json} ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
              slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
-             refused_forms, picture, metrics, kept, bad_directory, bad_settings, only_memory,
-             port_in_use, failure, not_ready];
+             refused_forms, picture, metrics, kept, bad_directory, directory_in_use,
+             disk_was_full, bad_settings, only_memory, port_in_use, failure, not_ready];
         {error, _} ->
             io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
             []
@@ -33,7 +34,8 @@ settings(too_many_clients, _) -> [{clients, 1}];
 settings(overload, _) -> [{running, 1}, {waiting, 1}, {patience, 3_600_000}];
 settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
 settings(too_large, _) -> [{document, 1000}];
-settings(kept, Config) -> [{dir, data(Config)}];
+settings(Case, Config) when Case =:= kept; Case =:= directory_in_use; Case =:= disk_was_full ->
+    [{dir, data(Config)}];
 settings(_, _) -> [].
 
 data(Config) ->
@@ -286,6 +288,33 @@ bad_directory(_) ->
     application:set_env(docket, dir, "/dev/null/data"),
     {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
     ?assertMatch({store, {directory, _}}, Reason).
+
+%% Two servers with one directory would overwrite each other's changes.
+directory_in_use(_) ->
+    {ok, Dir} = application:get_env(docket, dir),
+    ?assertEqual({error, in_use}, docket_directory:lock(Dir)),
+    ?assertEqual({error, in_use}, docket_directory:lock(Dir ++ "/../docket_data")),
+    ok = application:stop(docket),
+    {ok, Socket} = gen_tcp:listen(0, [local, {ifaddr, {local, lock_name(Dir)}}]),
+    {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
+    ?assertEqual({store, in_use}, Reason),
+    ok = gen_tcp:close(Socket),
+    {ok, _} = application:ensure_all_started(docket).
+
+lock_name(Dir) ->
+    {ok, Info} = file:read_file_info(Dir),
+    iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, element(10, Info), element(12, Info)])).
+
+%% The log has the half of a change, so the server starts its database again.
+disk_was_full(_) ->
+    Before = new_case(<<"before">>),
+    Database = whereis(mnesia_sup),
+    mnesia_monitor ! {disk_log, node(), latest_log,
+                      {error_status, {error, {file_error, "x", enospc}}}},
+    {500, _, #{<<"error">> := <<"disk">>}} = ask(post, "/api/cases", #{title => <<"lost">>}),
+    ok = until_ready(),
+    ?assertNotEqual(Database, whereis(mnesia_sup)),
+    {200, _, _} = ask(get, path(Before)).
 
 bad_settings(_) ->
     [?assertMatch({_, _, {error, _}}, {Type, Value, docket_config:check(Type, Value)})
