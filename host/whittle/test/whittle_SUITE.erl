@@ -1252,6 +1252,10 @@ clean(Config) ->
     ?assertMatch({1, "", "whittle: Whittle cannot write in /dev/null/x: not a directory; set "
                          ++ _},
                  whittle(Config, ["clean"], "WHITTLE_CACHE=/dev/null/x")),
+    ?assertEqual({1, "", "whittle: the path of the cache contains white space (/of mine), and "
+                         "compilers split it there; set WHITTLE_CACHE to a directory whose path "
+                         "has none\n"},
+                 whittle(Config, ["clean"], "WHITTLE_CACHE='/of mine'")),
     [Vm, Erts, Otp] = [Name ++ "-0123456789abcdef" || Name <- ["runtime-25", "erts-25", "otp-25"]],
     Described = ["artefacts/" ++ Vm, "artefacts/" ++ Erts, "artefacts/" ++ Otp,
                  "sources/musl-1.2-01234567"],

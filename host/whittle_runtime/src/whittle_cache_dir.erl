@@ -7,7 +7,8 @@
 %%
 %% It is the option `cache', else $WHITTLE_CACHE, else $XDG_CACHE_HOME/whittle, else
 %% ~/.cache/whittle. The error `open_artefact' names a symbolic link in this path that belongs to
-%% another user: its owner could lead Whittle to another directory at any time.
+%% another user: its owner could lead Whittle to another directory at any time. The error
+%% `cache_space' names a path with white space: compilers and the makefiles of OTP split it.
 -spec root(whittle_runtime:options()) -> {ok, file:filename()} | {error, whittle_runtime:reason()}.
 root(#{cache := Dir}) ->
     own(filename:absname(Dir));
@@ -24,9 +25,11 @@ root(_) ->
     end.
 
 own(Root) ->
-    case whittle_sums:owned_links(Root) of
-        ok -> {ok, Root};
-        {error, _} = Error -> Error
+    case {lists:any(fun(C) -> lists:member(C, " \t\n\r\f\v") end, Root),
+          whittle_sums:owned_links(Root)} of
+        {true, _} -> {error, {cache_space, #{dir => Root}}};
+        {false, ok} -> {ok, Root};
+        {false, {error, _} = Error} -> Error
     end.
 
 %% @doc Returns the error for a failed write below a directory.

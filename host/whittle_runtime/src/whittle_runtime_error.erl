@@ -36,6 +36,7 @@
       | {no_notice, #{component := string()}}
       | {disk_full, #{dir := file:filename()}}
       | {no_cache, #{}}
+      | {cache_space, #{dir := file:filename()}}
       | {cache_link, #{link := file:filename()}}
       | {build_running, #{lock := file:filename()}}
       | {changed_artifact, #{file := file:filename(), dir := file:filename(), why := string()}}
@@ -130,6 +131,9 @@ format({disk_full, #{dir := Dir}}) ->
 format({no_cache, #{}}) ->
     "HOME is not set, so Whittle has no place for the VMs that it builds; set WHITTLE_CACHE"
         " to a directory of yours";
+format({cache_space, #{dir := Dir}}) ->
+    ["the path of the cache contains white space (", Dir, "), and compilers split it there; set"
+     " WHITTLE_CACHE to a directory whose path has none"];
 format({cache_link, #{link := Link}}) ->
     [Link, " is a symbolic link, and `whittle clean' does not follow links; remove the link, or set"
      " WHITTLE_CACHE to the directory to use"];

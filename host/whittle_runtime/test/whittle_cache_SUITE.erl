@@ -436,7 +436,20 @@ no_place(_) ->
         os:putenv("XDG_CACHE_HOME", "/caches"),
         ?assertEqual({ok, "/caches/whittle"}, whittle_cache_dir:root(#{})),
         os:putenv("WHITTLE_CACHE", "/here"),
-        ?assertEqual({ok, "/here"}, whittle_cache_dir:root(#{}))
+        ?assertEqual({ok, "/here"}, whittle_cache_dir:root(#{})),
+        %% Compilers would split such a path.
+        [begin
+             os:putenv("WHITTLE_CACHE", Path),
+             Refused = {error, {cache_space, #{dir => Path}}},
+             ?assertEqual(Refused, whittle_cache_dir:root(#{})),
+             ?assertEqual(Refused,
+                          whittle_cache:artifact("thing", in, fun(_) -> error(not_reached) end,
+                                                 #{}))
+         end || Path <- ["/of mine", "/of\tmine", "/of\nmine"]],
+        os:unsetenv("WHITTLE_CACHE"),
+        os:putenv("XDG_CACHE_HOME", "/of mine"),
+        ?assertEqual({error, {cache_space, #{dir => "/of mine/whittle"}}},
+                     whittle_cache_dir:root(#{}))
     after
         lists:foreach(fun os:unsetenv/1, Names),
         [os:putenv(Name, Value) || {Name, Value} <- Before]

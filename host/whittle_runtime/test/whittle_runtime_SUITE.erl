@@ -363,6 +363,7 @@ every_error_is_one_line(_) ->
               {open_artifact, #{file => "f", dir => "d", why => {owner, 1000}}},
               {open_artifact, #{file => "f", dir => "d", why => writable}},
               {no_cache, #{}},
+              {cache_space, #{dir => "d"}},
               {no_notice, #{component => "c"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},

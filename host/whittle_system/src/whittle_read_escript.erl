@@ -92,7 +92,7 @@ check_shebang(File) ->
 body(archive, Archive, Flags, Name, File, _) ->
     case whittle_zip:files(Archive, ?MAX_ARCHIVE) of
         {ok, Files} ->
-            {Apps, Notes} = archived(Files, Name, File),
+            {Apps, Notes} = archived(placed(Files, Name, File), Name, File),
             Main = main(Flags, Name, File),
             exports_main(Main, Apps, File),
             {Main, Apps, Notes};
@@ -145,6 +145,44 @@ vsn(Main, Apps) ->
     Vsn.
 
 %% Internal: the archive
+
+%% Moves files from the top of an archive into the directories of their applications, because
+%% `mix escript.build' puts all .app files and modules at the top. It also adds a module with
+%% `main/1' that no .app file lists. Such a module becomes a part of the application with the name
+%% of the escript, if there is one.
+placed(Files, Name, File) ->
+    Own = unicode:characters_to_binary(Name),
+    Top = [{filename:rootname(Path), filename:extension(Path), Bytes}
+           || {Path, Bytes} <- Files, binary:match(Path, <<"/">>) =:= nomatch],
+    Specs = maps:from_list([{App, spec(filename:join(File, <<App/binary, ".app">>), Bytes)}
+                            || {App, <<".app">>, Bytes} <- Top]),
+    Listed = maps:from_list([{atom_to_binary(Module), App}
+                             || {App, {_, _, Props}} <- maps:to_list(Specs),
+                                Module <- proplists:get_value(modules, Props, [])]),
+    Added = [Module || {Module, <<".beam">>, _} <- Top, is_map_key(Own, Specs),
+                       not is_map_key(Module, Listed)],
+    Homes = maps:merge(Listed, maps:from_keys(Added, Own)),
+    Place = fun(App, Path) -> <<App/binary, "/ebin/", Path/binary>> end,
+    [case {filename:rootname(Path), filename:extension(Path)} of
+         {App, <<".app">>} when App =:= Own, Added =/= [] ->
+             {Place(App, Path), with_modules(maps:get(App, Specs), Added, File)};
+         {App, <<".app">>} when is_map_key(App, Specs) -> {Place(App, Path), Bytes};
+         {Module, <<".beam">>} when is_map_key(Module, Homes) ->
+             {Place(maps:get(Module, Homes), Path), Bytes};
+         _ -> {Path, Bytes}
+     end || {Path, Bytes} <- Files].
+
+spec(AppFile, Bytes) ->
+    case whittle_read_app:spec(AppFile, Bytes) of
+        {ok, Spec} -> Spec;
+        {error, Error} -> fail(Error)
+    end.
+
+%% Writes the .app file of an application with further modules.
+with_modules({application, App, Props}, Added, File) ->
+    Modules = proplists:get_value(modules, Props, []) ++ [loose(Name, File) || Name <- Added],
+    Spec = {application, App, lists:keystore(modules, 1, Props, {modules, Modules})},
+    unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [Spec])).
 
 %% Reads an archive. Entries lie below one directory per application. Modules outside of an
 %% application with an .app file form one application with the name of the escript.

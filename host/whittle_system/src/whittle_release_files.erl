@@ -15,31 +15,31 @@
                 [unicode:chardata()]}}
         | {error, whittle_system:error()}.
 read(Dir, Place, Name, Vsn, Context) ->
-    Kept = [{Path, Mode, Read()}
-            || {Path, Mode, Read} <- lists:keysort(1, whittle_read_app:tree(Place, Context)),
-               is_kept(Path)],
+    All = lists:keysort(1, whittle_read_app:tree(Place, Context)),
+    Kept = [{Path, Mode, Read()} || {Path, Mode, Read} <- All, is_kept(Path)],
+    Cookies = ["COOKIE" || {ok, _} <- [file:read_link_info(filename:join(Dir, "releases/COOKIE"))]]
+        ++ [[filename:basename(Place), $/, Path] || {Path, _, _} <- All, is_cookie_file(Path)],
+    CookieNotes = [whittle_vm_args:cookie_note(["releases/", File]) || File <- Cookies],
     Wrong = [{unreadable, {filename:join(Place, Path), Reason}}
              || {Path, _, {error, Reason}} <- Kept]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
             || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]],
     Env = filename:join(Place, "env.sh"),
     case {Wrong, whittle_file:whole(Env, ?MAX_SHELL)} of
-        {[], {ok, Shell}} -> {ok, found(Kept, Shell, Dir, Place, Name, Vsn)};
-        {[], {error, enoent}} -> {ok, found(Kept, <<>>, Dir, Place, Name, Vsn)};
+        {[], {ok, Shell}} -> {ok, found(Kept, CookieNotes, Shell, {Dir, Place, Name, Vsn})};
+        {[], {error, enoent}} -> {ok, found(Kept, CookieNotes, <<>>, {Dir, Place, Name, Vsn})};
         {[], {error, Reason}} -> {error, {unreadable, {Env, Reason}}};
         {[First | _], _} -> {error, First}
     end.
 
 %% Internal
 
-found(Kept, Env, Dir, Place, Name, Vsn) ->
+found(Kept, CookieNotes, Env, {Dir, Place, Name, Vsn}) ->
     {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
     {Shell, ShellNotes} = shell_env(Env),
-    Cookie = [whittle_vm_args:cookie_note("releases/COOKIE")
-              || {ok, _} <- [file:read_link_info(filename:join(Dir, "releases/COOKIE"))]],
     {maps:from_list(Files),
      maps:merge(script_env(Place, Name, Vsn), Shell),
-     Cookie ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.
+     CookieNotes ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.
 
 %% Internal: files
 
@@ -67,7 +67,11 @@ is_kept(<<"consolidated/", _/binary>>) -> false;
 is_kept(Path) ->
     not lists:member(filename:extension(Path),
                      [<<".boot">>, <<".script">>, <<".rel">>, <<".bat">>, <<".sh">>])
-        andalso not lists:member(Path, [<<"elixir">>, <<"iex">>, <<"remote.vm.args">>]).
+        andalso not lists:member(Path, [<<"elixir">>, <<"iex">>, <<"remote.vm.args">>])
+        andalso not is_cookie_file(Path).
+
+is_cookie_file(Path) ->
+    lists:member(filename:basename(Path), [<<"COOKIE">>, <<".erlang.cookie">>]).
 
 file({Path, Mode, {ok, Bytes0}}, Notes) ->
     {Bytes, New} = content(Path, Bytes0),
@@ -78,18 +82,21 @@ file({Path, Mode, {ok, Bytes0}}, Notes) ->
 name(<<"vm.args.src">>) -> <<"vm.args">>;
 name(Path) -> Path.
 
-content(<<"vm.args", _/binary>> = Path, Bytes) ->
-    case whittle_vm_args:without_cookie(Bytes) of
-        {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)]};
-        {_, false} -> {Bytes, []}
-    end;
 content(<<"sys.config">>, Bytes) ->
     {ok, Further} = config(Bytes),
     {Now, Notes} = without_reboot(Bytes),
     {Now, [["sys.config names further files, which must exist when the program starts: ",
             lists:join(", ", Further)] || Further =/= []] ++ Notes};
-content(_, Bytes) ->
-    {Bytes, []}.
+content(Path, Bytes) ->
+    %% A program or vm.args can name a further file of flags, as prod.vm.args.
+    case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of
+        match ->
+            case whittle_vm_args:without_cookie(Bytes) of
+                {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)]};
+                {_, false} -> {Bytes, []}
+            end;
+        nomatch -> {Bytes, []}
+    end.
 
 %% Removes the restart from the configuration. Elixir can write the configuration that it read at
 %% run time into a file and restart the node. Here it cannot write the file, and it can also
@@ -170,13 +177,14 @@ assignment(Line) ->
     end.
 
 %% Removes a cookie. The user passes one when the system starts.
-without_cookie(Key, _) when Key =:= <<"RELEASE_COOKIE">>; Key =:= <<"ERLANG_COOKIE">> ->
-    cookie;
 without_cookie(<<"ERL_", _/binary>> = Key, Value) ->
     {Rest, HadOne} = whittle_vm_args:without_cookie(Value),
     {set, Key, Rest, HadOne};
 without_cookie(Key, Value) ->
-    {set, Key, Value, false}.
+    case whittle_vm_args:is_cookie(Key) of
+        true -> cookie;
+        false -> {set, Key, Value, false}
+    end.
 
 had_cookie(cookie) -> true;
 had_cookie({set, _, _, HadOne}) -> HadOne;

@@ -1,7 +1,7 @@
 %% @doc Parses VM arguments in text form: `vm.args', and the second line of an escript.
 -module(whittle_vm_args).
 
--export([words/1, add/2, without_cookie/1, cookie_note/1]).
+-export([words/1, add/2, without_cookie/1, is_cookie/1, cookie_note/1]).
 
 %% @doc Splits a text into words like the launcher (`native/launcher/flags.c') and erlexec. White
 %% space separates words. Between quotes no character is special. Elsewhere a backslash quotes the
@@ -17,18 +17,24 @@ add(Lines, Text) ->
     {Flags, Extra} = lists:splitwith(fun({word, _, Word}) -> Word =/= <<"-extra">>;
                                         ({other, _}) -> true
                                      end, tokens(Text)),
-    Raw = fun({word, Bytes, _}) -> Bytes; ({other, Bytes}) -> Bytes end,
-    iolist_to_binary([lists:map(Raw, Flags), Lines, lists:map(Raw, Extra)]).
+    iolist_to_binary([lists:map(fun raw/1, Flags), Lines, lists:map(fun raw/1, Extra)]).
 
-%% @doc Removes `-setcookie' and its value from a text, and tells whether there was one. It keeps
-%% comments and the other arguments unchanged.
+%% @doc Removes cookies from a text, and tells whether there was one: `-setcookie' with its values,
+%% and `-env' with a variable of a cookie. A cookie on the line of its `-setcookie' may begin with
+%% `-': the VM reads it as a flag, but it is still a secret. The function keeps comments and the
+%% other arguments unchanged.
 %%
 %% A person who knows the cookie can enter the node. It must not be readable in a file that people
 %% copy.
 -spec without_cookie(binary()) -> {binary(), boolean()}.
 without_cookie(Text) ->
-    {Kept, {_, HadOne}} = lists:mapfoldl(fun token/2, {keep, false}, tokens(Text)),
-    {iolist_to_binary(Kept), HadOne}.
+    Tokens = tokens(Text),
+    Kept = kept(Tokens),
+    {iolist_to_binary([raw(Token) || Token <- Kept]), Kept =/= Tokens}.
+
+%% @doc Tells whether an environment variable contains a cookie.
+-spec is_cookie(binary()) -> boolean().
+is_cookie(Variable) -> lists:member(Variable, [<<"RELEASE_COOKIE">>, <<"ERLANG_COOKIE">>]).
 
 %% @doc Writes the note about a removed cookie and the way to set one. Place is where it was.
 -spec cookie_note(unicode:chardata()) -> unicode:chardata().
@@ -36,13 +42,57 @@ cookie_note(Place) ->
     ["Whittle removed the cookie in ", Place, ", because everybody can read the output. To "
      "connect, set RELEASE_COOKIE or WHITTLE_COOKIE_FILE for the node and for --whittle-ping"].
 
-token({other, <<C, _/binary>>}, {drop, _} = State) when C =/= $#, C =/= $\n -> {<<>>, State};
-token({other, Raw}, State) -> {Raw, State};
-token({word, _, <<"-setcookie">>}, _) -> {<<>>, {drop, true}};
-token({word, Raw, <<C, _/binary>>}, {_, Found}) when C =:= $-; C =:= $+ ->
-    {Raw, {keep, Found}};
-token({word, Raw, _}, {keep, _} = State) -> {Raw, State};
-token({word, _, _}, {drop, _} = State) -> {<<>>, State}.
+kept([{word, _, <<"-setcookie">>} | Rest]) -> kept(behind_cookie(same_line, Rest));
+kept([{word, _, <<"-env">>} = Env | Rest]) -> kept_env(Env, Rest);
+kept([Token | Rest]) -> [Token | kept(Rest)];
+kept([]) -> [].
+
+%% Removes the values of `-setcookie'. It keeps line ends and comments.
+behind_cookie(_, [{other, <<"\n">>} = End | Rest]) -> [End | behind_cookie(values, Rest)];
+behind_cookie(Where, [{other, <<"#", _/binary>>} = Comment | Rest]) ->
+    [Comment | behind_cookie(Where, Rest)];
+behind_cookie(Where, [{other, _} | Rest]) -> behind_cookie(Where, Rest);
+behind_cookie(values, [{word, _, <<C, _/binary>>} | _] = Rest) when C =:= $-; C =:= $+ -> Rest;
+behind_cookie(_, [{word, _, _} | Rest]) -> behind_cookie(values, Rest);
+behind_cookie(_, []) -> [].
+
+%% Two words follow `-env', also if they begin with `-': a variable and its value. The value of
+%% ERL_FLAGS and of similar variables is again a text of flags.
+kept_env(Env, Rest) ->
+    {ToName, Rest1} = to_word(Rest),
+    {ToValue, More} = to_word(Rest1),
+    case {meaning(ToName), meaning(ToValue)} of
+        {<<"ERL_", _/binary>>, Value} ->
+            {Now, HadOne} = without_cookie(Value),
+            New = case HadOne of
+                      true -> lists:droplast(ToValue) ++ [quoted(Now)];
+                      false -> ToValue
+                  end,
+            [Env | ToName] ++ New ++ kept(More);
+        {Name, _} ->
+            case is_cookie(Name) of
+                true -> kept(More);
+                false -> [Env | ToName] ++ ToValue ++ kept(More)
+            end
+    end.
+
+%% Splits tokens behind the first word.
+to_word(Tokens) ->
+    case lists:splitwith(fun(Token) -> element(1, Token) =:= other end, Tokens) of
+        {Before, [Word | Rest]} -> {Before ++ [Word], Rest};
+        {Before, []} -> {Before, []}
+    end.
+
+%% Returns the word at the end of tokens.
+meaning(Tokens) -> iolist_to_binary([Word || {word, _, Word} <- Tokens]).
+
+%% Writes a word between double quotes, and each double quote in it between single ones.
+quoted(Word) ->
+    Inside = binary:replace(Word, <<"\"">>, <<"\"'\"'\"">>, [global]),
+    {word, <<$", Inside/binary, $">>, Word}.
+
+raw({word, Raw, _}) -> Raw;
+raw({other, Raw}) -> Raw.
 
 %% Splits a text into pieces that form the text again: each word as it stands with its meaning,
 %% and the text between words.

@@ -8,8 +8,9 @@
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
          part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
-         relx_release/1, release_without_system_libs/1, odd_settings/1, mix_release/1,
-         older_copies/1, rebar3_escript/1, source_escript/1,
+         relx_release/1, release_without_system_libs/1, odd_settings/1,
+         cookies_of_release/1, mix_release/1, older_copies/1,
+         rebar3_escript/1, mix_escript/1, flat_archive/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, called_applications/1, calls_by_name/1, called_by_otp/1,
@@ -22,7 +23,8 @@ all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
      named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
      one_build_of_a_project, relx_release, release_without_system_libs,
-     odd_settings, mix_release, older_copies, rebar3_escript, source_escript,
+     odd_settings, cookies_of_release, mix_release, older_copies, rebar3_escript, mix_escript,
+     flat_archive, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      called_applications, calls_by_name, called_by_otp, library_directories,
@@ -245,6 +247,25 @@ relx_release(Config) ->
     ?assertNot(is_map_key(<<"ERLANG_COOKIE">>, Env)),
     ?assertEqual({always, <<"+K true">>}, maps:get(<<"ERL_FLAGS">>, Env)).
 
+%% No file of a release brings a cookie into the system.
+cookies_of_release(Config) ->
+    Dir = in("rel", Config),
+    made:file(filename:join(Dir, "releases/start_erl.data"), "1 1\n"),
+    made:file(filename:join(Dir, "releases/1/x.rel"),
+              "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
+    Removed = ["releases/1/COOKIE", "releases/1/.erlang.cookie", "releases/1/more/COOKIE"],
+    [made:file(filename:join(Dir, File), "secret") || File <- Removed],
+    Changed = [{"vm.args", "-setcookie -secret -x\n-env RELEASE_COOKIE secret\n", "-x\n\n"},
+               {"prod.vm.args", "-sname x\n-setcookie secret\n", "-sname x\n\n"},
+               {"more/a.args.src", "-env ERLANG_COOKIE secret -x\n", " -x\n"}],
+    [made:file(filename:join([Dir, "releases/1", File]), Text) || {File, Text, _} <- Changed],
+    System = read(Dir),
+    Files = whittle_system:files(System),
+    ?assertEqual(lists:sort([{list_to_binary(File), list_to_binary(Left)}
+                             || {File, _, Left} <- Changed]),
+                 lists:sort([{Path, Bytes} || {Path, #{bytes := Bytes}} <- maps:to_list(Files)])),
+    [given_at_start(File, System) || File <- Removed ++ [File || {File, _, _} <- Changed]].
+
 %% relx leaves out OTP's applications, and they come from the chosen OTP.
 release_without_system_libs(Config) ->
     Dir = example("relay", Config),
@@ -342,6 +363,54 @@ rebar3_escript(Config) ->
               "one_test() -> ?assertEqual(1, 1).\n"),
     {0, _} = staged:run(Small, Dir, ["as", "test", "compile"], Project),
     ?assert(filelib:is_regular(filename:join(Project, "_build/test/lib/p/ebin/p.beam"))).
+
+%% Mix puts all .app files and modules at the top of the archive.
+mix_escript(Config) ->
+    Dir = in("greeter", Config),
+    Project = string:replace(mix_exs(), "deps: []", "deps: [], escript: [main_module: Greeter]"),
+    made:file(filename:join(Dir, "mix.exs"),
+              string:replace(Project, "mod: {Greeter, []}, ", "")),
+    made:file(filename:join(Dir, "lib/greeter.ex"),
+              "defmodule Greeter do\n  def main(args), do: IO.puts(\"hello #{inspect(args)}\")\n"
+              "end\n"),
+    made:tool("mix", ["escript.build"], Dir),
+    File = filename:join(Dir, "greeter"),
+    {ok, System} = whittle_read:read(File, host()),
+    ?assertEqual({greeter_escript, "0.2.0"},
+                 {whittle_system:main(System), whittle_system:vsn(System)}),
+    [?assert(lists:member(App, names(System))) || App <- [greeter, elixir, logger]],
+    {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
+    ?assertEqual({0, <<"hello [\"a\", \"b c\"]\n">>}, run(Small, ["a", "b c"], Config)),
+    %% Also under another name.
+    Other = filename:join(Dir, "other"),
+    ok = file:rename(File, Other),
+    {ok, Renamed} = whittle_read:read(Other, host()),
+    {ok, SmallRenamed, #{}} = whittle_pass:run(made:passes(), #{}, Renamed),
+    ?assertEqual({0, <<"hello []\n">>}, run(SmallRenamed, [], Config)).
+
+%% The modules at the top of an archive belong to the applications that list them.
+flat_archive(Config) ->
+    App = fun(Name, Modules) ->
+                  {atom_to_list(Name) ++ ".app",
+                   iolist_to_binary(
+                     io_lib:format("~p.~n", [{application, Name,
+                                              [{vsn, "3"}, {modules, Modules},
+                                               {applications, [kernel, stdlib]}]}]))}
+          end,
+    Beam = fun(Module, Text) ->
+                   {Module ++ ".beam", made:beam("-module(" ++ Module ++ ").\n" ++ Text)}
+           end,
+    File = in("flat", Config),
+    ok = escript:create(File, [shebang, {emu_args, "-escript main flat_main"},
+                               {archive, [App(flat, [flat_a]), App(other, [flat_b]),
+                                          Beam("flat_a", ""), Beam("flat_b", ""),
+                                          Beam("flat_main", "-export([main/1]).\nmain(_) -> ok."),
+                                          {"other/priv/x", <<"x">>}], []}]),
+    System = read(File),
+    ?assertEqual([{flat, [flat_a, flat_main], []}, {other, [flat_b], [<<"priv/x">>]}],
+                 [{Name, lists:sort(maps:keys(Modules)), maps:keys(Files)}
+                  || #{name := Name, modules := Modules, files := Files}
+                         <- whittle_system:apps(System), lists:member(Name, [flat, other])]).
 
 source_escript(Config) ->
     File = made:file(in("adder", Config),
