@@ -5,10 +5,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([one_tokenizer/1, as_erl_does/1, lists/1, variables/1, other_files/1, refused/1,
-         by_a_program/1]).
+-export([one_tokenizer/1, as_erl_does/1, lists/1, variables/1, other_files/1, removed/1,
+         refused/1, by_a_program/1]).
 
-all() -> [one_tokenizer, as_erl_does, lists, variables, other_files, refused,
+all() -> [one_tokenizer, as_erl_does, lists, variables, other_files, removed, refused,
          by_a_program].
 
 init_per_suite(Config) ->
@@ -69,13 +69,23 @@ variables(Config) ->
     %% In a variable # has no special meaning.
     os:putenv("WHITTLE_TEST_FLAGS", "-a b#c #d"),
     ?assertMatch(#{"init" := [<<"-a">>, <<"b#c">>, <<"#d">>]},
-                 said(Config, ["x", "WHITTLE_TEST_FLAGS"])).
+                 said(Config, ["variable", "WHITTLE_TEST_FLAGS"])).
 
 other_files(Config) ->
     Other = filename:join(proplists:get_value(priv_dir, Config), "other.args"),
     ok = file:write_file(Other, "-b 2\n"),
     ?assertMatch(#{"init" := [<<"-a">>, <<"1">>, <<"-b">>, <<"2">>, <<"-c">>]},
                  read(Config, ["-a 1 -args_file ", Other, " -c"])).
+
+%% A word that begins with - or + is no value of the flag before it.
+removed(Config) ->
+    [?assertMatch(#{"init" := Left}, said(Config, [file(Config, Text), "name", Most]))
+     || {Text, Most, Left} <- [{"-name -heart", "one", [<<"-heart">>]},
+                               {"-name -setcookie c", "all", [<<"-setcookie">>, <<"c">>]},
+                               {"-a -name +P 1024 -b", "all", [<<"-a">>, <<"-b">>]},
+                               {"-a 1 -name x y -b -name", "all",
+                                [<<"-a">>, <<"1">>, <<"-b">>]},
+                               {"-name x y -b", "one", [<<"y">>, <<"-b">>]}]].
 
 refused(Config) ->
     Self = filename:join(proplists:get_value(priv_dir, Config), "self.args"),
@@ -90,7 +100,8 @@ refused(Config) ->
                                   {"-args_file /no/such", 1, "No such file"},
                                   {"-args_file /dev/zero", 1, "is not a regular file"},
                                   {"-args_file /proc", 1, "Is a directory"},
-                                  {["-args_file ", Self], 2, "includes itself"}]].
+                                  {["-args_file ", Self], 2, "includes itself"},
+                                  {"-a\n\0-b\n", 1, "contains a zero byte; remove it\n$"}]].
 
 by_a_program(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),

@@ -1,8 +1,10 @@
 /* Runs the launcher's reader of flags (native/launcher/flags.c) for flags_SUITE. It reads a file
-   and prints the words of each list, each with a zero byte at its end. */
+   or a variable, and prints the words of each list, each with a zero byte at its end. "FILE NAME
+   all" and "FILE NAME one" remove the flag NAME with all its values, or with one. */
 #include "flags.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* The launcher never frees the flags that it reads. */
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
@@ -18,10 +20,12 @@ static void print(const char *title, const struct words *words)
 int main(int argc, char **argv)
 {
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-    if (argc == 3)
+    if (argc == 3 && strcmp(argv[1], "variable") == 0)
         flags_add_variable(&flags, argv[2]);
     else
         flags_add_file(&flags, argv[1]);
+    if (argc == 4)
+        flags_remove(&flags, argv[2], strcmp(argv[3], "all") == 0 ? ALL_VALUES : 1);
     print("emulator", &flags.emulator);
     print("init", &flags.init);
     print("extra", &flags.extra);

@@ -10,7 +10,7 @@
          shell_of_a_node_that_ends/1, shell_ends_with_its_node/1, shell_without_a_terminal/1,
          killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, requests_that_are_no_text/1,
-         name_with_a_new_line/1, wrong_words/1, stock_node_calls_it/1,
+         name_with_a_new_line/1, odd_program_names/1, wrong_words/1, stock_node_calls_it/1,
          it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
          cookie_file_of_somebody_else/1, cookie_made_up/1,
@@ -254,6 +254,29 @@ name_with_a_new_line(Config) ->
                        "may follow\n">>},
                  running:run(proplists:get_value(probe, Config), ["wait"],
                              #{env => [{"RELEASE_NODE", "a\nb"}]})).
+
+%% The VM reads a word that begins with - as a flag, and only words in UTF-8.
+odd_program_names(Config) ->
+    Ask = fun(Name, Words) ->
+                  running:run(os:find_executable("bash"),
+                              ["-c", "exec -a $'" ++ Name ++ "' \"$0\" \"$@\"",
+                               proplists:get_value(probe, Config) | Words],
+                              #{env => env(Config)})
+          end,
+    Names = [{"-app", "./-app"}, {"-extra", "./-extra"}, {"--", "./--"}, {"-s\\377", "./-s?"},
+             {"a\\377b", "a?b"}, {"\\303\\251", <<"é"/utf8>>}, {"+x", "+x"}],
+    {Port, _} = node(Config, []),
+    [begin
+         ?assertEqual({Name, {0, <<"pong\n">>}}, {Name, Ask(Name, ["--whittle-ping"])}),
+         ?assertEqual({Name, {0, <<"2\n">>}}, {Name, Ask(Name, ["--whittle-eval", "1+1"])})
+     end || {Name, _} <- Names],
+    stop(Port),
+    [begin
+         {1, Said} = Ask(Name, ["--whittle-ping"]),
+         Begin = iolist_to_binary([Word, ": "]),
+         ?assertMatch({Name, Rest} when is_binary(Rest), {Name, string:prefix(Said, Begin)}),
+         ?assertNotEqual(nomatch, binary:match(Said, <<" does not answer">>))
+     end || {Name, Word} <- Names].
 
 wrong_words(Config) ->
     [?assertMatch({2, _}, ask(Config, Words))

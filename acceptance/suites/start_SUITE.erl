@@ -350,6 +350,11 @@ cookie_on_the_command_line(Config) ->
     ?assertMatch({match, _}, re:run(Said, "-setcookie: has no cookie after it")),
     ?assertMatch({2, <<"probe: -sname: has no node name after it; add one\n">>},
                  probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname"}])),
+    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one\n">>},
+                 probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname -setcookie b"}])),
+    %% RELEASE_NODE replaces -sname with its values, and no other flag.
+    ?assertEqual({0, <<"b\n">>}, Cookie("-sname -setcookie b")),
+    ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie b -sname x y")),
     ?assertEqual({ok, []}, file:list_dir(Home)).
 
 paths_with_a_dash(Config) ->

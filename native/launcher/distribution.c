@@ -92,8 +92,8 @@ static const char *set_node_name(struct flags *flags)
         if (node == NULL)
             refuse(EXIT_MISUSED, given, "has no node name after it; add one");
     }
-    flags_remove(flags, "name", 1);
-    flags_remove(flags, "sname", 1);
+    flags_remove(flags, "name", ALL_VALUES);
+    flags_remove(flags, "sname", ALL_VALUES);
     if (node == NULL || (kind != NULL && strcmp(kind, "none") == 0))
         return NULL;
     check_node_name(node, is_long);
@@ -462,8 +462,8 @@ void distribution_set_up(struct flags *flags)
         fprintf(stderr, "%s: the node name %s has no effect, because this file was built without "
                 "distribution: build it with --feature +distribution\n",
                 program_invocation_short_name, node);
-        flags_remove(flags, "name", 1);
-        flags_remove(flags, "sname", 1);
+        flags_remove(flags, "name", ALL_VALUES);
+        flags_remove(flags, "sname", ALL_VALUES);
         node = NULL;
     }
     set_fixed_port(flags);

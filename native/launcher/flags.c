@@ -220,10 +220,14 @@ static void add_text(struct flags *flags, const char *text, int in_file, int dep
 static char *read_file(const char *path)
 {
     const char *why;
-    char *text = input_read(path, MOST_FLAGS_BYTES, NULL, NULL, &why);
+    size_t size;
+    char *text = input_read(path, MOST_FLAGS_BYTES, &size, NULL, &why);
 
     if (text == NULL)
         refuse(EXIT_FAILED, path, why);
+    /* The rest of the file would have no effect. */
+    if (strlen(text) != size)
+        refuse(EXIT_FAILED, path, "this file of flags contains a zero byte; remove it");
     return text;
 }
 
@@ -298,7 +302,7 @@ const char *flags_value(const struct flags *flags, const char *name)
     size_t i;
     for (i = flags->init.count; i-- > 0;)
         if (is_flag(flags->init.at[i], name))
-            return i + 1 < flags->init.count ? flags->init.at[i + 1] : NULL;
+            return flags_arity(flags, i) > 0 ? flags->init.at[i + 1] : NULL;
     return NULL;
 }
 
@@ -319,14 +323,15 @@ const char *flags_last(const struct flags *flags, const char *one, const char *o
     return NULL;
 }
 
-void flags_remove(struct flags *flags, const char *name, size_t count)
+void flags_remove(struct flags *flags, const char *name, size_t most)
 {
     struct words *init = &flags->init;
     size_t from, to = 0;
     for (from = 0; from < init->count; from++) {
-        if (is_flag(init->at[from], name))
-            from += count;
-        else
+        if (is_flag(init->at[from], name)) {
+            size_t values = flags_arity(flags, from);
+            from += values < most ? values : most;
+        } else
             init->at[to++] = init->at[from];
     }
     init->count = to;

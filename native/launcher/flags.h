@@ -60,7 +60,7 @@ void flags_add_init(struct flags *flags, const char *name, const char *value);
 /* Adds separate words, such as those of a command line. NULL ends them. */
 void flags_add_words(struct flags *flags, char *const words[]);
 
-/* Returns the value after the last `-NAME` among the init flags, or NULL. */
+/* Returns the first value of the last `-NAME` among the init flags, or NULL. */
 const char *flags_value(const struct flags *flags, const char *name);
 
 /*
@@ -72,8 +72,9 @@ size_t flags_arity(const struct flags *flags, size_t at);
 /* Returns the last `-ONE` or `-OTHER` among the init flags, or NULL. */
 const char *flags_last(const struct flags *flags, const char *one, const char *other);
 
-/* Removes every `-NAME`, with the COUNT values after it, from the init flags. */
-void flags_remove(struct flags *flags, const char *name, size_t count);
+/* Removes every `-NAME` from the init flags, with its values, but with at most MOST of them. */
+#define ALL_VALUES ((size_t)-1)
+void flags_remove(struct flags *flags, const char *name, size_t most);
 
 /*
  * Returns TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the variable's value. A

@@ -408,6 +408,24 @@ static void check_named_files(const struct flags *flags)
 /* ---- asking a running node --------------------------------------------------- */
 
 /*
+ * Returns the program's name as a word of the VM's command line, which must be UTF-8 and must not
+ * begin with -. In a name that is not UTF-8, ? replaces each byte that is not ASCII. Nobody frees
+ * the result.
+ */
+static const char *name_word(const char *name)
+{
+    char *word = strdup(name), *at;
+
+    if (word == NULL)
+        refuse(EXIT_FAILED, name, "out of memory");
+    if (!is_utf8(word))
+        for (at = word; *at != '\0'; at++)
+            if ((unsigned char)*at >= 0x80)
+                *at = '?';
+    return path_word(word);
+}
+
+/*
  * Turns FLAGS, those of the running node, into the command line of a short-lived hidden node
  * that asks the running one (whittle_control). It keeps the emulator flags, and only those
  * init flags that configure distribution.
@@ -450,7 +468,7 @@ static void become_control_node(struct flags *flags, const struct own_flag *flag
         flags_add_init(&control, "-whittle_request", flag->subject);
     }
     flags_add_init(&control, "-whittle_node", node);
-    flags_add_init(&control, "-whittle_program", program_invocation_short_name);
+    flags_add_init(&control, "-whittle_program", name_word(program_invocation_short_name));
     flags->init = control.init;
     flags->extra = control.extra;
 }

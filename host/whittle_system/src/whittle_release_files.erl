@@ -148,18 +148,26 @@ script_env(Place, Name, Vsn) ->
                     <<"REL_VSN">> => {default, BinVsn}}
     end.
 
-%% Reads the plain assignments of env.sh. All other lines need a shell.
+%% Reads the plain assignments of env.sh that always run. All other lines need a shell. An
+%% assignment counts if it or another line exports the variable, or if Mix's start script does.
 shell_env(Text) ->
-    Lines = [Line || Raw <- binary:split(Text, <<"\n">>, [global]),
-                     Line <- [whittle_trim:blanks(Raw)],
-                     Line =/= <<>>, binary:first(Line) =/= $#],
-    Parsed = [assignment(Line) || Line <- Lines],
+    Parsed = [case Kind of
+                  always -> assignment(Line);
+                  other -> unread(Line)
+              end || {Kind, Line} <- whittle_shell_lines:split(Text)],
+    Exported = maps:from_keys(lists:append([Names || {exports, Names} <- Parsed])
+                              ++ [Key || {set, Key, _, _, exported, _} <- Parsed], []),
     Unread = [Line || {unread, Line} <- Parsed],
-    {maps:from_list([{Key, {always, Value}} || {set, Key, Value, _} <- Parsed]),
+    Private = [Line || {set, Key, _, false, _, Line} <- Parsed, not is_exported(Key, Exported)],
+    {maps:from_list([{Key, {always, Value}}
+                     || {set, Key, Value, _, _, _} <- Parsed, is_exported(Key, Exported)]),
      [whittle_vm_args:cookie_note("env.sh") || lists:any(fun had_cookie/1, Parsed)]
-     ++ [["env.sh: Whittle keeps only plain assignments, and leaves out: ",
-          lists:join("; ", [text(Line) || Line <- Unread])]
-         || Unread =/= []]}.
+     ++ [["env.sh: Whittle keeps only plain assignments of exported variables, and leaves out: ",
+          lists:join("; ", [text(Line) || Line <- Unread ++ Private])]
+         || Unread ++ Private =/= []]}.
+
+is_exported(<<"RELEASE_", _/binary>>, _) -> true;
+is_exported(Key, Exported) -> is_map_key(Key, Exported).
 
 %% Converts a line to text. Values are bytes, and a note is text.
 text(Line) ->
@@ -168,24 +176,39 @@ text(Line) ->
         _ -> binary_to_list(Line)
     end.
 
+%% A shell replaces an unquoted ~ at the begin of a value, and behind a colon.
 assignment(Line) ->
-    Pattern = "^(?:export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
-        "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|([^ \\t\"'$`\\\\;&|]*))$",
-    case re:run(Line, Pattern, [{capture, all_but_first, binary}]) of
-        {match, [Key | Groups]} -> without_cookie(Key, iolist_to_binary(Groups));
+    Pattern = "^(export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
+        "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|((?!~)(?:[^ \\t\"'$`\\\\;&|<>():]++|:(?!~))*+))$",
+    Names = "^export((?:\\s+[A-Za-z_][A-Za-z0-9_]*)+)$",
+    case re:run(Line, Pattern, [dollar_endonly, {capture, all_but_first, binary}]) of
+        {match, [Export, Key | Groups]} ->
+            Kind = case Export of <<>> -> private; _ -> exported end,
+            without_cookie(Key, iolist_to_binary(Groups), Kind, Line);
+        nomatch ->
+            case re:run(Line, Names, [dollar_endonly, {capture, all_but_first, binary}]) of
+                {match, [All]} -> {exports, re:split(whittle_trim:blanks(All), "\\s+")};
+                nomatch -> unread(Line)
+            end
+    end.
+
+%% A note must not contain a cookie.
+unread(Line) ->
+    case re:run(Line, "(?:RELEASE|ERLANG)_COOKIE=|-setcookie") of
+        {match, _} -> cookie;
         nomatch -> {unread, Line}
     end.
 
 %% Removes a cookie. The user passes one when the system starts.
-without_cookie(<<"ERL_", _/binary>> = Key, Value) ->
+without_cookie(<<"ERL_", _/binary>> = Key, Value, Kind, Line) ->
     {Rest, HadOne} = whittle_vm_args:without_cookie(Value),
-    {set, Key, Rest, HadOne};
-without_cookie(Key, Value) ->
+    {set, Key, Rest, HadOne, Kind, Line};
+without_cookie(Key, Value, Kind, Line) ->
     case whittle_vm_args:is_cookie(Key) of
         true -> cookie;
-        false -> {set, Key, Value, false}
+        false -> {set, Key, Value, false, Kind, Line}
     end.
 
 had_cookie(cookie) -> true;
-had_cookie({set, _, _, HadOne}) -> HadOne;
-had_cookie({unread, _}) -> false.
+had_cookie({set, _, _, HadOne, _, _}) -> HadOne;
+had_cookie(_) -> false.

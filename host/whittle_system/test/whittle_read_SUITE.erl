@@ -9,8 +9,8 @@
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
          part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
          relx_release/1, release_without_system_libs/1, odd_settings/1,
-         cookies_of_release/1, mix_release/1, older_copies/1,
-         rebar3_escript/1, mix_escript/1, flat_archive/1, source_escript/1,
+         cookies_of_release/1, settings_that_always_run/1, lines_of_shell/1, mix_release/1,
+         older_copies/1, rebar3_escript/1, mix_escript/1, flat_archive/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
          escript_flags/1, relay_on_two_nodes/1, many_modules/1, optional_applications/1,
          included_applications/1, called_applications/1, calls_by_name/1, called_by_otp/1,
@@ -23,8 +23,8 @@ all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
      named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
      one_build_of_a_project, relx_release, release_without_system_libs,
-     odd_settings, cookies_of_release, mix_release, older_copies, rebar3_escript, mix_escript,
-     flat_archive, source_escript,
+     odd_settings, cookies_of_release, settings_that_always_run, lines_of_shell, mix_release,
+     older_copies, rebar3_escript, mix_escript, flat_archive, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
      relay_on_two_nodes, many_modules, optional_applications, included_applications,
      called_applications, calls_by_name, called_by_otp, library_directories,
@@ -286,11 +286,91 @@ odd_settings(Config) ->
     made:file(filename:join(Dir, "releases/1/x.rel"),
               "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
     made:file(filename:join(Dir, "releases/1/env.sh"),
-              <<"export NAME=J", 16#F6, "rg\t\nA=", 16#C3, 16#A0, "\nB=$", 16#FF, "\r\n">>),
+              <<"export NAME=J", 16#F6, "rg\t\nA=", 16#C3, 16#A0, "\nexport A\n",
+                "B=$", 16#FF, "\r\n">>),
     System = read(Dir),
     ?assertMatch(#{<<"NAME">> := {always, <<"J", 16#F6, "rg">>},
                    <<"A">> := {always, <<16#C3, 16#A0>>}}, whittle_system:env(System)),
     ?assertMatch({_, _}, binary:match(notes(System), <<"leaves out: B=$", 16#C3, 16#BF>>)).
+
+%% sh is the reference: a kept variable has the value that sh gives it, and a note names all others.
+settings_that_always_run(Config) ->
+    Dir = in("rel", Config),
+    Env = in("rel/releases/1/env.sh", Config),
+    made:file(in("rel/releases/start_erl.data", Config), "1 1\n"),
+    made:file(in("rel/releases/1/x.rel", Config),
+              "{release, {\"x\", \"1\"}, {erts, \"1\"}, []}.\n"),
+    made:file(Env, ["#!/bin/sh\n", [[Text, $\n] || {Text, _, _} <- settings()]]),
+    System = read(Dir),
+    Found = [{binary_to_list(Name), binary_to_list(Value)}
+             || {Name, {always, Value}} <- lists:sort(maps:to_list(whittle_system:env(System))),
+                Name =/= <<"RELEASE_ROOT">>, Name =/= <<"RELEASE_ROOT_DIR">>],
+    ?assertEqual(lists:sort(lists:append([Kept || {_, Kept, _} <- settings()])), Found),
+    Said = os:cmd("unset RELEASE_COMMAND; . '" ++ Env ++ "'; export RELEASE_NODE; env"),
+    [?assertMatch({Name, Value, true},
+                  {Name, Value, lists:member(Name ++ "=" ++ Value, string:split(Said, "\n", all))})
+     || {Name, Value} <- Found],
+    Notes = notes(System),
+    [?assertMatch({Words, {_, _}}, {Words, binary:match(Notes, list_to_binary(Words))})
+     || {_, _, All} <- settings(), Words <- All],
+    ?assertEqual(nomatch, binary:match(Notes, <<"secret">>)),
+    given_at_start("env.sh", System).
+
+%% Lines, the variables that they set for sure, and the lines in the note.
+settings() ->
+    [{"export MODE=normal", [{"MODE", "normal"}], []},
+     {"case $RELEASE_COMMAND in\n  daemon*|x)\n    export MODE=daemon\n    ;;\n"
+      "  (*) export C=1;;\nesac", [],
+      ["case $RELEASE_COMMAND in; daemon*", "export MODE=daemon", "esac"]},
+     {"if [ -n \"$NEVER_SET\" ]; then\n  export H=1\nelse if :; then I=1; fi fi", [],
+      ["export H=1"]},
+     {"for X in a b; do\nexport L=1\ndone\nwhile false\ndo\nexport W=1\ndone", [],
+      ["export L=1", "export W=1"]},
+     {"cat >/dev/null <<EOT && cat >/dev/null <<-\\END\nexport DOC=it's\nEOT\n"
+      "export D=1\n\tEND",
+      [], ["export DOC=it's", "export D=1"]},
+     {"f() {\n  export F=1\n  return 0\n}\ng ()\n(\nexport G=1\n)", [],
+      ["export F=1", "export G=1"]},
+     {"false &&\nexport AND=1\nfalse |\nexport PIPE=1", [], ["export AND=1", "export PIPE=1"]},
+     {"echo a \\\n  CONT=continuation >/dev/null", [], ["CONT=continuation >/dev/null"]},
+     {"TEXT='\nexport QUOTED=1\n'", [], ["export QUOTED=1"]},
+     {"export DIRX=~/data\nexport DIRS=/bin:~/bin", [],
+      ["export DIRX=~/data", "export DIRS=/bin:~/bin"]},
+     {"export TILDE=\"~/data\"\nexport BACKUP=file~", [{"TILDE", "~/data"}, {"BACKUP", "file~"}],
+      []},
+     {"export OUT=1>/dev/null", [], ["export OUT=1>/dev/null"]},
+     {"NOEXP=no\nif :; then export NOEXP2=1; fi", [], ["NOEXP=no"]},
+     {"LATER=1\nexport LATER OTHER\nOTHER=a:b", [{"LATER", "1"}, {"OTHER", "a:b"}], []},
+     %% Mix's script exports it.
+     {"RELEASE_NODE=me", [{"RELEASE_NODE", "me"}], []},
+     {"if :; then\nRELEASE_COOKIE=secret\nfi\nERL_FLAGS='-setcookie secret'", [], []},
+     {"echo $# \"${X:-a b}\" $(echo ')' \"}\") `echo if` >/dev/null", [], []},
+     {"export LAST=1", [{"LAST", "1"}], []}].
+
+%% From a place that the reader does not understand on, no line counts.
+lines_of_shell(_) ->
+    [?assertEqual({Text, [{always, <<"A=1">>}]},
+                  {Text, [Line || {always, _} = Line <- whittle_shell_lines:split(
+                                                          <<"A=1\n", Text/binary, "\nB=1\n">>)]})
+     || Text <- [<<"if true">>, <<"(">>, <<"{">>, <<"fi">>, <<"}">>, <<")">>, <<"esac">>,
+                 <<"done">>, <<";;">>, <<"case x">>, <<"case x in a)">>, <<"'">>,
+                 <<"\"">>, <<"$(">>, <<"${">>,
+                 <<"`">>, <<"cat <<X">>, <<"cat <<">>, <<"cat <<'E\\'\nE">>,
+                 <<"cat <<E\n\\\nE">>, <<"cat <<E\n$(\nE\n)">>, <<"X=$(case x in\ny) : ;; esac)">>,
+                 <<"X=$(:;case x in\ny)\n: ;; esac)">>, <<"X=$(cat <<Y\nit's\nY\n)">>,
+                 <<"X=$(\n# it's\n)">>, <<"\"${X:-it's}\"">>, <<"X=$'it\\'s'">>,
+                 <<"function f {\n:\n}">>, <<"X=(a b)">>, <<"[ -n x ] && return 0">>,
+                 <<"if :; then :; done">>, <<"while :; do :; fi">>, <<"true &&">>, <<"f()">>]],
+    made:holds(300, proper_types:list(proper_types:oneof(
+                                        [<<"if ">>, <<"fi">>, <<"case x in ">>, <<")">>, <<"(">>,
+                                         <<"esac">>, <<"{ ">>, <<"}">>, <<"\n">>, <<";">>,
+                                         <<"A=1">>, <<"'">>, <<"\"">>, <<"$(">>,
+                                         <<"<<E">>, <<"#">>, <<"\\">>])),
+               fun(Words) ->
+                       Text = iolist_to_binary(Words),
+                       lists:all(fun({_, Line}) -> binary:match(Text, Line) =/= nomatch end,
+                                 whittle_shell_lines:split(Text))
+               end).
 
 mix_release(Config) ->
     Dir = in("greeter", Config),

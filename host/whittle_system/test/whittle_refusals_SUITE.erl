@@ -718,7 +718,7 @@ large_settings(Config) ->
     made:file(Env, ["A=1\n", lists:duplicate(1024 * 1024, $#)]),
     refused(Dir, unreadable, "env.sh is larger than Whittle allows \\(docs/inputs.md of Whittle's "
             "source has the limits\\): correct or remove it"),
-    made:file(Env, "A=1\n"),
+    made:file(Env, "export A=1\n"),
     {ok, System} = read(Dir),
     ?assertMatch(#{<<"A">> := {always, <<"1">>}}, whittle_system:env(System)).
 
