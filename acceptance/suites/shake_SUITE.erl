@@ -420,8 +420,8 @@ dynamic_calls(Config) ->
     ?assertEqual(
        {1, <<"whittle: the build cannot tell which functions to keep, because atoms that the "
              "program "
-             "makes from text may name any module or function (faults:names/0): name them with "
-             "--atoms M[:F[/A]],..., or give --atoms none if there are none\n">>},
+             "makes from text may name any module or function (faults:names/0, faults:texts/0): "
+             "name them with --atoms M[:F[/A]],..., or give --atoms none if there are none\n">>},
        refused(running:fixture("faults"), [], Config)),
     Declared = ["--data", "none", "--atoms", "cut_checks"],
     ?assertEqual(
