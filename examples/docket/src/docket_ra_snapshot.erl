@@ -28,11 +28,7 @@ write(Dir, Meta, State) -> ra_log_snapshot:write(Dir, sorted(Meta), State).
 
 %% @doc Begins to read a snapshot, to send it.
 -spec begin_read(file:filename()) -> {ok, map(), term()} | {error, term()}.
-begin_read(Dir) ->
-    case ra_log_snapshot:begin_read(Dir) of
-        {ok, Meta, Reading} -> {ok, map(Meta), Reading};
-        {error, _} = Error -> Error
-    end.
+begin_read(Dir) -> with_map(ra_log_snapshot:begin_read(Dir)).
 
 %% @doc Reads the next part.
 -spec read_chunk(term(), pos_integer(), file:filename()) ->
@@ -53,11 +49,7 @@ complete_accept(Chunk, Accepting) -> ra_log_snapshot:complete_accept(Chunk, Acce
 
 %% @doc Reads a snapshot, and checks the sum.
 -spec recover(file:filename()) -> {ok, map(), term()} | {error, term()}.
-recover(Dir) ->
-    case ra_log_snapshot:recover(Dir) of
-        {ok, Meta, State} -> {ok, map(Meta), State};
-        {error, _} = Error -> Error
-    end.
+recover(Dir) -> with_map(ra_log_snapshot:recover(Dir)).
 
 %% @doc Checks the sum of a snapshot.
 -spec validate(file:filename()) -> ok | {error, term()}.
@@ -65,13 +57,13 @@ validate(Dir) -> ra_log_snapshot:validate(Dir).
 
 %% @doc Reads the description of a snapshot.
 -spec read_meta(file:filename()) -> {ok, map()} | {error, term()}.
-read_meta(Dir) ->
-    case ra_log_snapshot:read_meta(Dir) of
-        {ok, Meta} -> {ok, map(Meta)};
-        {error, _} = Error -> Error
-    end.
+read_meta(Dir) -> with_map(ra_log_snapshot:read_meta(Dir)).
 
 sorted(Meta) -> lists:sort(maps:to_list(Meta)).
+
+with_map({ok, Meta}) -> {ok, map(Meta)};
+with_map({ok, Meta, More}) -> {ok, map(Meta), More};
+with_map({error, _} = Error) -> Error.
 
 %% Ra's own module wrote the snapshots of earlier versions of docket.
 map(Meta) when is_map(Meta) -> Meta;

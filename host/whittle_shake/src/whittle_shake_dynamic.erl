@@ -86,10 +86,10 @@ atoms() ->
 
 %% These functions load code from elsewhere, or say where to look for it.
 code() ->
-    [{code, F, A} || F <- [add_path, add_patha, add_pathz, add_paths, add_pathsa, add_pathsz,
-                           set_path], A <- [1, 2]] ++
     [{code, F, A} || {F, A} <- [{load_abs, 1}, {load_abs, 2}, {load_file, 1}, {load_binary, 3},
                                 {atomic_load, 1}, {prepare_loading, 1}]]
+        ++ [{code, F, A} || F <- [add_path, add_patha, add_pathz, add_paths, add_pathsa,
+                                  add_pathsz, set_path], A <- [1, 2]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
