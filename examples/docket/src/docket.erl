@@ -18,6 +18,8 @@
 start(_, _) ->
     case docket_config:load() of
         ok ->
+            _ = [say(["no setting has the variable ", Name, ", so it has no effect"])
+                 || Name <- docket_config:unknown_variables()],
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
             case checked() of

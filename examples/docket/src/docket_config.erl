@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_config).
 
--export([load/0, get/1, check/2, names/1, format_error/1]).
+-export([load/0, unknown_variables/0, get/1, check/2, names/1, format_error/1]).
 
 -export_type([key/0, error/0]).
 
@@ -34,6 +34,15 @@ get(Key) -> maps:get(Key, persistent_term:get(?MODULE)).
 %% @doc Reads all settings.
 -spec load() -> ok | {error, error()}.
 load() -> load(?SETTINGS, #{}).
+
+%% @doc Lists the environment variables that begin like those of settings, and are none.
+-spec unknown_variables() -> [string()].
+unknown_variables() ->
+    Known = [variable(Key) || {Key, _, _} <- ?SETTINGS],
+    %% The other names are those of `stage' and its tests.
+    [Name || {Name, _} <- lists:sort(os:env()), lists:prefix("DOCKET_", Name),
+             not lists:member(Name, Known), not lists:prefix("DOCKET_STAGE", Name),
+             Name =/= "DOCKET_ROOT", Name =/= "DOCKET_OTP"].
 
 load([], Settings) ->
     case together(Settings) of
@@ -76,7 +85,7 @@ names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 %% @doc Checks a value of the environment (a string) or of the application's environment.
 -spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: iodata()}.
 check(port, Value) -> number(Value, 0, 65535, "a port from 0 to 65535");
-check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number above 0");
+check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number from 1 to 1073741824");
 check(fragments, Value) -> number(Value, 1, 64, "a number from 1 to 64");
 check(boolean, Value) when is_boolean(Value) -> {ok, Value};
 check(boolean, "true") -> {ok, true};

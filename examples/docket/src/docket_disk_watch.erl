@@ -32,6 +32,9 @@ init([]) -> {ok, false}.
 %% @private The text is that of mnesia_monitor (OTP 25 to 29).
 -spec handle_event(term(), boolean()) -> {ok, boolean()}.
 handle_event({mnesia_system_event, {mnesia_info, "Warning Log file " ++ _, _}}, _) -> {ok, true};
+handle_event({mnesia_system_event, {mnesia_fatal, _, _, _}}, HasFailed) ->
+    ok = docket_mnesia_decisions:silence(fatal),
+    {ok, HasFailed};
 handle_event(_, HasFailed) -> {ok, HasFailed}.
 
 %% @private

@@ -143,13 +143,15 @@ most(Text, List) ->
         _ -> {error, "limit takes a whole number from 1 to 100"}
     end.
 
-%% @doc Reads the query of an audit trail: `limit' (1 to 100, default 100) and `after' (a version).
+%% @doc Reads the query of an audit trail: `limit' (1 to 100, default 100) and `after' (a version,
+%% or 0).
 -spec events(query()) -> {ok, #{'after' := non_neg_integer(), most := pos_integer()}} | error().
 events(Query) ->
     all([fun(_) -> known_names(Query, [<<"limit">>, <<"after">>]) end,
          fun(_) -> each(fun event/2, Query, #{'after' => 0, most => 100}) end]).
 
 event({<<"limit">>, Text}, List) -> most(Text, List);
+event({<<"after">>, <<"0">>}, List) -> {ok, List#{'after' := 0}};
 event({<<"after">>, Text}, List) ->
     case number(Text) of
         {ok, Version} -> {ok, List#{'after' := Version}};

@@ -41,6 +41,7 @@ disk_failed() ->
 -spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, term()}}}.
 init([]) ->
     process_flag(trap_exit, true),
+    ok = docket_mnesia_decisions:init(),
     first(docket_cluster:nodes()).
 
 first([_]) ->
@@ -114,7 +115,7 @@ again_later(Why, #state{waits = Waits} = State) ->
     State#state{waits = docket_attempt:later(Why, Waits)}.
 
 stop() ->
-    _ = mnesia:stop(),
+    ok = docket_mnesia_decisions:stop(),
     docket_generation:give_back().
 
 %% Compares the generation with those of the other nodes, joins it, and looks for nodes whose
@@ -245,7 +246,5 @@ terminate(_, _) ->
     %% While the whole node stops, OTP stops Mnesia too, and answers no request for it.
     case init:get_status() of
         {stopping, _} -> ok;
-        _ ->
-            _ = mnesia:stop(),
-            ok
+        _ -> docket_mnesia_decisions:stop()
     end.

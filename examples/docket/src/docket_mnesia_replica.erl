@@ -147,7 +147,8 @@ joined_generation(Nodes) ->
 %% A node without a directory has no log.
 is_on_disk() ->
     docket_config:get(dir) =:= none
-        orelse mnesia:sync_log() =:= ok andalso not docket_disk_watch:has_failed().
+        orelse docket_mnesia_decisions:is_logged() andalso mnesia:sync_log() =:= ok
+        andalso not docket_disk_watch:has_failed().
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
 -spec sums() -> [{atom(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].

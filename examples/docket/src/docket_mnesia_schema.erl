@@ -63,7 +63,7 @@ going_on() ->
             case [Node || Node <- [node() | running(reports())], lists:member(Node, Sources)] of
                 [_ | _] = Ready -> from(Ready);
                 [] ->
-                    stopped = mnesia:stop(),
+                    ok = docket_mnesia_decisions:stop(),
                     {wait, ["starts again, because ", docket_config:names(Sources), " ended before "
                             "this node had its cases"]}
             end
@@ -77,7 +77,7 @@ from(Ready) ->
     case {Together, get(?MODULE)} of
         {[_ | _], _} -> known([]);
         {[], {apart, Since}} when Now - Since > ?APART_MS ->
-            stopped = mnesia:stop(),
+            ok = docket_mnesia_decisions:stop(),
             {wait, ["starts again, because its database is not one with that of ",
                     docket_config:names(Ready)]};
         {[], {apart, _}} -> known([]);
@@ -165,8 +165,8 @@ loading_own() ->
 
 later(Nodes) ->
     {wait, ["waits for the cases of ", docket_config:names(Nodes), ", which may be later ones. "
-            "Start the missing nodes. If they have lost their cases, start a node that ended last "
-            "of the others with DOCKET_FORCE=true"]}.
+            "Start the missing nodes, with the cookie and the list of this one. Only if they have "
+            "lost their cases, start a node that ended last of the others with DOCKET_FORCE=true"]}.
 
 %% The nodes that run and have all changes
 running(Reports) ->
@@ -177,7 +177,8 @@ running(Reports) ->
 loading(Nodes) -> known(started(Nodes)).
 
 started(Nodes) ->
-    [fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0].
+    [fun() -> docket_mnesia_decisions:dumped(Nodes -- [node()]) end,
+     fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0].
 
 %% The node that this one loads from may write to a third node that this one does not see. The
 %% changes of the third one would not come here, and this node would join without them.
@@ -188,7 +189,7 @@ together() ->
     case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
         [] -> ok;
         Missing ->
-            stopped = mnesia:stop(),
+            ok = docket_mnesia_decisions:stop(),
             {wait, ["waits until it is connected to ", docket_config:names(Missing)]}
     end.
 
@@ -318,7 +319,7 @@ saved() ->
                 {done, dumped} -> ok;
                 %% It waits for a node that has ended, or its files cannot be written.
                 _ ->
-                    stopped = mnesia:stop(),
+                    ok = docket_mnesia_decisions:stop(),
                     {wait, "starts again, because it could not write its cases to the disk"}
             end;
         false -> ok

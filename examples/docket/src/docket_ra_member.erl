@@ -31,14 +31,15 @@
 -define(CALL_MS, 5000).
 -define(ASK_MS, 1000).
 %% In Ra 2.2.0 a member does not answer to a snapshot that it has already. The leader then sends it
-%% nothing else until the first time is over, and the member asks again after the second. This may
-%% repeat without end, so after the third the node becomes a new member.
+%% nothing else until the first time is over, and the member asks again after the second, or asks
+%% for votes that it does not get. This may repeat without end, so after the third the node becomes
+%% a new member.
 -define(SNAPSHOT_MS, 10000).
 -define(BEHIND_MS, 2000).
 -define(STUCK_MS, 20000).
 
 %% `waits' is the last line about what this node waits for. `behind' says how many changes a member
-%% has that lacks some, and since when it has not got more.
+%% has that lacks some, or knows no leader, and since when it has not got more.
 -record(state, {waits = none :: none | loaded | binary(),
                 behind = none :: none | {non_neg_integer(), Since :: integer()}}).
 
@@ -107,6 +108,9 @@ handle_info(attempt, State) ->
             {noreply, loaded()};
         {behind, Count} ->
             {noreply, waiting("this node loads the changes of the others", behind(Count, State))};
+        {no_leader, Count} ->
+            {noreply, waiting("this node waits until most nodes have agreed on a leader",
+                              behind(Count, State))};
         {wait, Why} -> {noreply, waiting(["this node ", Why], State#state{behind = none})};
         %% The cause may pass, such as a full disk.
         {error, Reason} -> {noreply, waiting(format_error(Reason), State)}
@@ -136,7 +140,8 @@ terminate(_, _) ->
 
 behind(Count, #state{behind = {Count, Since}} = State) ->
     case {erlang:monotonic_time(millisecond) - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
-        {true, [{_, Doing}]} when Doing =:= follower; Doing =:= await_condition ->
+        {true, [{_, Doing}]}
+          when Doing =:= follower; Doing =:= await_condition; Doing =:= pre_vote ->
             left([Node || {Node, some} <- others()], State);
         _ -> State
     end;
@@ -152,8 +157,9 @@ left([_, _ | _] = Members, State) ->
     State#state{behind = none};
 left(_, State) -> State.
 
-%% Tries to take part in the group. `wait' says what must happen first, `behind' how many changes
-%% this node has. Ra's processes and tables may be gone at any time. After a fault Ra starts anew.
+%% Tries to take part in the group. `wait' says what must happen first, `behind' and `no_leader' how
+%% many changes this node has. Ra's processes and tables may be gone at any time. After a fault Ra
+%% starts anew.
 attempt() ->
     try docket_attempt:steps([fun system/0, fun member/0, fun elected/0, fun current/0,
                               fun settled/0]) of
@@ -279,7 +285,8 @@ current() ->
     case {ra:consistent_query(id(), Count, ?ASK_MS), ra:local_query(id(), Count, ?ASK_MS)} of
         {{ok, All, _}, {ok, {_, Own}, _}} when Own >= All -> ok;
         {{ok, _, _}, {ok, {_, Own}, _}} -> {behind, Own};
-        {_, _} -> {wait, "waits until most nodes have agreed on a leader"}
+        {_, {ok, {_, Own}, _}} -> {no_leader, Own};
+        {_, _} -> {wait, "waits for its member of the Raft group"}
     end.
 
 %% When Ra 2.2.0 applies the change of a member again after a restart, the leader believes that the

@@ -4,12 +4,13 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
-         all_killed/1, old_copy/1, empty_log/1, replaced/1, forgotten_copy/1, missed_change/1,
-         saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
-         replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
-         alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
-%% A transaction on another node
--export([overwritten/1]).
+         all_killed/1, stopped_in_change/1, forgotten_change/1, old_copy/1, empty_log/1,
+         replaced/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
+         skipped_offer/1, unsettled/1, full_disk/1, forced/1, replaced_of_two/1, in_memory/1,
+         diverged/1, fragments/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1,
+         future/1, fingerprint/1]).
+%% Functions that other nodes run
+-export([overwritten/1, last_change/0, doubt_at_end/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
                        new_case/1, new_case_again/1, show/2]).
@@ -17,10 +18,11 @@
 -define(SECRET, "secret").
 
 all() ->
-    [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, old_copy, empty_log,
-     replaced, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer, unsettled,
-     full_disk, forced, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
-     alone_of_three, halves, upgraded, future, fingerprint].
+    [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
+     forgotten_change, old_copy, empty_log, replaced, forgotten_copy, missed_change, saved_change,
+     untaken_offer, skipped_offer, unsettled, full_disk, forced, replaced_of_two, in_memory,
+     diverged, fragments, waits_for_others, alone_of_three, halves, upgraded, future,
+     fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -140,6 +142,97 @@ all_killed(Config) ->
     [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)})
      || Id <- Ids ++ acknowledged(), Peer <- Again],
     stopped(Again).
+
+%% While Mnesia stops on a node, or the whole node stops, it calls a change aborted that the others
+%% have made. They keep the change, also when all nodes are killed later.
+stopped_in_change(Config) ->
+    [A, B, C] = started(names(3), Config),
+    First = doubted(A, B),
+    ok = disk_fails(B),
+    Again = killed_and_started([First], [A, B, C], Config),
+    [A1, B1, C1] = Again,
+    Second = doubted(A1, B1),
+    ok = stop_node(B1),
+    Late = new_case_again(A1),
+    stopped(killed_and_started([First, Second, Late], [A1, C1], Config)).
+
+%% Makes a change that Other will call aborted.
+doubted(Peer, Other) ->
+    Id = new_case_again(Peer),
+    ok = on(Other, ?MODULE, doubt_at_end, [doubt(Peer)]),
+    Id.
+
+stop_node(Peer) ->
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    ok = on(Peer, init, stop, []),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
+
+%% A node that starts does not know the end of a change, nobody tells it, and it calls the change
+%% aborted. The files of each other node keep it.
+forgotten_change(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case_again(B),
+    Doubt = doubt(B),
+    ok = kill(A),
+    [First | Others] = names(3),
+    A1 = start(First, names(3), Config),
+    ok = until(A1, ready, true),
+    abcast = on(A1, gen_server, abcast, [Others, mnesia_recover, {im_certain, First, Doubt}]),
+    ok = all_killed_with_messages([A1, B, C]),
+    [begin
+         Alone = start(Name, names(3), [{force, true} | Config]),
+         ok = until_loaded(Alone),
+         ?assertMatch({Name, [_]}, {Name, on(Alone, ets, lookup, [docket_case, Id])}),
+         ok = kill(Alone)
+     end || Name <- Others].
+
+until_loaded(Peer) ->
+    case on(Peer, docket_mnesia_replica, is_complete, []) of
+        true -> ok;
+        false -> until_loaded(Peer)
+    end.
+
+%% All of them have the cases afterwards.
+killed_and_started(Ids, Peers, Config) ->
+    ok = all_killed_with_messages(Peers),
+    Again = started(names(3), Config),
+    [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)}) || Id <- Ids, Peer <- Again],
+    Again.
+
+%% Kills all nodes when they have got what others told them.
+all_killed_with_messages(Peers) ->
+    [ok = on(Peer, mnesia_recover, sync, []) || Peer <- Peers],
+    [ok = on(Peer, mnesia, sync_log, []) || Peer <- Peers],
+    Pids = [on(Peer, os, getpid, []) || Peer <- Peers],
+    [true = unlink(Peer) || Peer <- Peers],
+    [] = os:cmd("kill -KILL " ++ lists:join(" ", Pids)),
+    ok.
+
+doubt(Peer) -> setelement(3, on(Peer, ?MODULE, last_change, []), aborted).
+
+%% The last change that this node has made, as Mnesia keeps it: with its end, and the nodes that
+%% have it
+last_change() ->
+    Tables = [Table || Table <- ets:all(),
+                       lists:member(ets:info(Table, name),
+                                    [mnesia_decision, mnesia_transient_decision])],
+    Ends = [{element(2, Row), element(3, Row)}
+            || Table <- Tables, Row <- ets:tab2list(Table), element(1, element(2, Row)) =:= tid],
+    {Tid, committed} = lists:max(Ends),
+    {decision, Tid, committed, docket_cluster:nodes(), []}.
+
+%% Calls a change aborted when mnesia_tm ends, as a process of Mnesia does that waits for its end.
+doubt_at_end(Doubt) ->
+    Test = self(),
+    _ = spawn(fun() ->
+                      process_flag(priority, max),
+                      Monitor = monitor(process, mnesia_tm),
+                      Test ! watches,
+                      receive {'DOWN', Monitor, process, _, _} -> ok end,
+                      mnesia_recover:log_decision(Doubt)
+              end),
+    receive watches -> ok end.
 
 %% Those that were acknowledged just before the end
 acknowledged() ->
@@ -271,17 +364,28 @@ has_members(Peer, Nodes) ->
 %% more, so it does not count after a crash, until it has loaded the cases of the others.
 full_disk(Config) ->
     [A, B, C] = started(names(3), Config),
-    [_, Second, _] = names(3),
-    Before = on(B, erlang, whereis, [mnesia_sup]),
-    Failure = {error_status, {error, {file_error, "x", enospc}}},
-    _ = on(B, erlang, send, [mnesia_monitor, {disk_log, Second, latest_log, Failure}]),
+    ok = disk_fails(B),
     Id = new_case_again(A),
-    ok = until(B, ready, true),
     [{ok, _} = show(Id, Peer) || Peer <- [A, B, C]],
-    %% Its database has started anew.
-    ?assertNotEqual(Before, on(B, erlang, whereis, [mnesia_sup])),
     [ok = has_members(Peer, names(3)) || Peer <- [A, B, C]],
     stopped([A, B, C]).
+
+disk_fails(Peer) ->
+    Before = on(Peer, erlang, whereis, [mnesia_sup]),
+    Failure = {error_status, {error, {file_error, "x", enospc}}},
+    Name = on(Peer, erlang, node, []),
+    _ = on(Peer, erlang, send, [mnesia_monitor, {disk_log, Name, latest_log, Failure}]),
+    %% A change would flush too, and may be tried again.
+    Generation = on(Peer, docket_generation, current, []),
+    {error, disk} = on(Peer, docket_mnesia_replica, flushed, [Generation]),
+    ok = until_restarted(Peer, Before),
+    until(Peer, ready, true).
+
+until_restarted(Peer, Before) ->
+    case on(Peer, erlang, whereis, [mnesia_sup]) of
+        Before -> until_restarted(Peer, Before);
+        _ -> ok
+    end.
 
 %% The first node was down while the others went on, and all nodes were killed then. The first one
 %% must not load its old rows, also when it meets only one of the others.

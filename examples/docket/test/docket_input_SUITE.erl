@@ -78,6 +78,7 @@ queries(_) ->
      || Query <- [[{<<"limit">>, <<"101">>}], [{<<"limit">>, <<"-1">>}], [{<<"limit">>, <<"1e1">>}],
                   [{<<"before">>, <<"x">>}], [{<<"state">>, <<"x">>}], [{<<"x">>, <<"x">>}]]],
     ?assertEqual({ok, #{'after' => 7, most => 100}}, docket_input:events([{<<"after">>, <<"7">>}])),
+    ?assertMatch({ok, #{'after' := 0}}, docket_input:events([{<<"after">>, <<"0">>}])),
     ?assertMatch({error, _}, docket_input:events([{<<"after">>, <<"x">>}])),
     ?assertEqual({ok, {<<"a">>, <<"text/plain; charset=utf-8">>}},
                  docket_input:document([{<<"name">>, <<"a">>}], "text/plain; charset=utf-8")),
