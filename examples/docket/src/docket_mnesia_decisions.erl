@@ -1,28 +1,47 @@
 %% @doc Keeps Mnesia from undoing changes that it has made.
 %%
-%% A log of Mnesia has the changes and, apart from them, which of them were made or aborted. A dump,
-%% or a start, takes the changes into the files of the tables, but for those that were aborted. In
-%% OTP 25 to 29 a node may call a change aborted that the others have made, and then they log that
-%% too (`mnesia_recover:merge_decisions/3'). They have the change in memory, and lose it at the next
-%% start. It happens in two ways:
+%% Mnesia's log has an entry for each change, and a second entry, the decision: whether the change
+%% was made or aborted. A dump, or a start, puts the changes into the files of the tables, but for
+%% those that were aborted. A node has the changes in memory too, so it misses one that a dump left
+%% out only after its next start. In OTP 25 to 29, this may happen to a change that was made:
 %%
-%% - Mnesia stops, while a change waits for the word of the node that makes it
-%%   (`mnesia_tm:commit_participant/7'). So mnesia_recover, which tells the others, is stopped first
-%%   here. Then the change stays open on this node, as after a crash.
+%% - Mnesia stops on a node, while a change waits for the word of the node that makes it
+%%   (`mnesia_tm:commit_participant/7'). The node tells the others that the change is aborted, and
+%%   they log that (`mnesia_recover:merge_decisions/3'). So mnesia_recover, which tells them, is
+%%   suspended first here. Then the change stays open on this node, as after a crash.
 %% - A node starts with a change in its log whose end it does not know, and the nodes that it asks
-%%   do not know it either, or do not answer in time. So the others dump their logs first.
+%%   do not know it either, or do not answer in time. Then it tells the others that the change is
+%%   aborted. So the others dump their logs first.
+%% - A dump finds a change for which not all nodes have voted. It waits for 0.1 s, and leaves the
+%%   change out (`mnesia_recover:wait_for_decision/2'). So the log that is dumped here has no change
+%%   that has not ended: the tables are locked while the log moves away, and while a node starts,
+%%   because then Mnesia dumps the logs of all nodes by itself.
 %% @hidden
 -module(docket_mnesia_decisions).
 
--export([init/0, stop/0, silence/1, is_logged/0, dumped/1, dump/0]).
+-export([init/0, stop/0, silence/1, await_logged/0]).
+-export([dump/0, dump_if_due/0, before_start/1, starts/2, hold/1]).
+
+-include_lib("kernel/include/file.hrl").
 
 -define(SILENCE_MS, 1000).
+%% Mnesia dumps its log by itself after so many changes or milliseconds: never.
+-define(NEVER, 1 bsl 40).
+-define(DUE_WRITES, 1000).
+-define(DUE_MS, 180_000).
+-define(POLL_MS, 2).
 -define(DUMP_MS, 4000).
+-define(HOLD_MS, 2000).
+-define(MERGE_MS, 1500).
 -define(CALL_MS, 5000).
 
-%% @doc Prepares for the end of the whole node, when OTP stops Mnesia before docket.
+%% @doc Sets Mnesia's settings, and prepares for the end of the whole node, when OTP stops Mnesia
+%% before docket.
 -spec init() -> ok.
-init() -> application:set_env(kernel, shutdown_func, {?MODULE, silence}).
+init() ->
+    [ok = application:set_env(mnesia, Key, ?NEVER)
+     || Key <- [dump_log_write_threshold, dump_log_time_threshold]],
+    application:set_env(kernel, shutdown_func, {?MODULE, silence}).
 
 %% @doc Stops Mnesia.
 -spec stop() -> ok.
@@ -31,41 +50,154 @@ stop() ->
     stopped = mnesia:stop(),
     ok.
 
-%% @doc Keeps Mnesia, which ends next, from telling other nodes that changes were aborted.
+%% @doc Keeps Mnesia, which ends next, from telling other nodes that changes were aborted. After a
+%% timeout the request is still in the queue of mnesia_recover, before anything that it could tell.
 -spec silence(Reason :: term()) -> ok.
 silence(_) ->
     try sys:suspend(mnesia_recover, ?SILENCE_MS)
     catch exit:_ -> ok
     end.
 
-%% @doc Tells whether the log has which changes were made. It need not be on the disk.
--spec is_logged() -> boolean().
-is_logged() -> mnesia_recover:sync() =:= ok.
+%% @doc Waits until Mnesia has logged all decisions that have reached this node. The log may still
+%% be in memory. False if Mnesia does not run.
+-spec await_logged() -> boolean().
+await_logged() -> mnesia_recover:sync() =:= ok.
+
+%% @doc Begins a dump in a process of its own, if the log has so many changes, or the last dump was
+%% so long ago, that it is due. The calling process remembers the last one.
+-spec dump_if_due() -> ok.
+dump_if_due() ->
+    Now = erlang:monotonic_time(millisecond),
+    Writes = mnesia:system_info(transaction_log_writes),
+    _ = [put(?MODULE, {spawn(fun dump/0), Now, Writes}) || is_due(get(?MODULE), Now, Writes)],
+    ok.
+
+is_due(undefined, _, _) -> true;
+is_due({Dumper, Time, Before}, Now, Writes) ->
+    %% Mnesia counts from its start.
+    IsDue = Writes < Before orelse Writes - Before >= ?DUE_WRITES orelse Now - Time >= ?DUE_MS,
+    IsDue andalso not is_process_alive(Dumper).
+
+%% @doc Dumps the log of this node, with all changes that other nodes may still call aborted. Other
+%% nodes ask this.
+-spec dump() -> boolean().
+dump() -> docket_worker:run(fun dumped/0, ?DUMP_MS, mnesia_tm) =:= {done, true}.
+
+%% The locks wait for the end of each change.
+dumped() ->
+    Log = filename:join(mnesia:system_info(directory), "LATEST.LOG"),
+    {atomic, {Dumper, Ended}} =
+        mnesia:transaction(fun() ->
+                                   ok = lock(),
+                                   Before = inode(Log),
+                                   Dumper = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
+                                   ok = moved(Log, Before, Dumper),
+                                   Dumper
+                           end),
+    receive {'DOWN', Ended, process, Dumper, Result} -> Result =:= dumped end.
+
+lock() ->
+    _ = [mnesia:read_lock_table(Name) || Name <- docket_mnesia_tables:names()],
+    ok.
+
+%% Waits until the dump has begun or ended. The new log is another file while the old one is there.
+%% An empty log stays.
+moved(Log, Before, {Dumper, _} = Process) ->
+    case inode(Log) =:= Before andalso is_process_alive(Dumper) of
+        false -> ok;
+        true ->
+            receive after ?POLL_MS -> ok end,
+            moved(Log, Before, Process)
+    end.
+
+inode(Log) ->
+    case file:read_file_info(Log, [raw]) of
+        {ok, #file_info{inode = Inode}} -> Inode;
+        {error, Reason} -> Reason
+    end.
 
 %% @doc Lets the nodes from which this one loads its rows, and all that they are connected to, dump
 %% their logs. Mnesia does not run here.
--spec dumped([node()]) -> ok | {wait, iodata()}.
-dumped(Sources) ->
-    Running = erpc:multicall(Sources, mnesia, system_info, [running_db_nodes], ?CALL_MS),
-    Nodes = lists:usort(lists:append([Nodes || {ok, Nodes} <- Running])),
-    Results = lists:zip(Nodes, erpc:multicall(Nodes, ?MODULE, dump, [], ?CALL_MS)),
-    case [Node || {Node, Result} <- Results, not is_dumped(Result)] of
+-spec before_start([node()]) -> ok | {wait, iodata()}.
+before_start(Sources) ->
+    Nodes = running(Sources),
+    Busy = [Node || {Node, Result} <- asked(Nodes, dump, []),
+                    not lists:member(Result, [{ok, true}, earlier])],
+    case (Sources -- Nodes) ++ Busy of
         [] -> ok;
-        Busy -> {wait, ["waits until ", docket_config:names(Busy), " has dumped its log"]}
+        Missing -> {wait, ["waits until ", docket_config:names(Missing), " can dump the log"]}
     end.
 
-is_dumped({ok, IsDumped}) -> IsDumped;
-%% An earlier program
-is_dumped({error, {exception, undef, _}}) -> true;
-is_dumped(_) -> false.
+running(Sources) ->
+    Running = erpc:multicall(Sources, mnesia, system_info, [running_db_nodes], ?CALL_MS),
+    %% They may not have noticed yet that this node has ended.
+    lists:usort(lists:append([Nodes || {ok, Nodes} <- Running])) -- [node()].
 
-%% @doc Dumps the log of this node, with all changes that other nodes may still call aborted: the
-%% locks wait for the end of each change. Other nodes ask this.
--spec dump() -> boolean().
-dump() ->
-    Locks = fun() -> [mnesia:read_lock_table(Name) || Name <- docket_mnesia_tables:names()] end,
-    Dump = fun() ->
-                   {atomic, _} = mnesia:transaction(Locks),
-                   mnesia:dump_log()
-           end,
-    docket_worker:run(Dump, ?DUMP_MS, mnesia_tm) =:= {done, dumped}.
+asked(Nodes, Function, Arguments) ->
+    Results = erpc:multicall(Nodes, ?MODULE, Function, Arguments, ?CALL_MS),
+    lists:zip(Nodes, [earlier(Result) || Result <- Results]).
+
+%% An earlier program has no such function.
+earlier({error, {exception, undef, _}}) -> earlier;
+earlier(Result) -> Result.
+
+%% @doc Starts Mnesia here while the other nodes make no changes: they dump their logs when their
+%% databases become one with this one.
+-spec starts([node()], fun(() -> Result)) -> Result | {wait, iodata()}.
+starts([], Start) -> Start();
+starts(Sources, Start) ->
+    Held = asked(running(Sources), hold, [node()]),
+    try
+        case [Node || {Node, Result} <- Held, not is_held(Result)] of
+            [] -> together(Start(), Sources);
+            Busy -> {wait, ["waits for the end of a change on ", docket_config:names(Busy)]}
+        end
+    after
+        [Holder ! release || {_, {ok, {held, Holder}}} <- Held]
+    end.
+
+is_held(earlier) -> true;
+is_held({ok, {held, _}}) -> true;
+is_held(_) -> false.
+
+together(ok, Sources) ->
+    merged(Sources, erlang:monotonic_time(millisecond) + ?MERGE_MS);
+together(Result, _) -> Result.
+
+merged(Sources, Until) ->
+    Running = mnesia:system_info(running_db_nodes),
+    case Sources -- Running =/= [] andalso erlang:monotonic_time(millisecond) < Until of
+        false -> ok;
+        true ->
+            receive after ?POLL_MS -> ok end,
+            merged(Sources, Until)
+    end.
+
+%% @doc Waits for the end of all changes of this node, and holds up further ones while another node
+%% starts: until the returned process gets `release', that node ends, or some time is over. Other
+%% nodes ask this.
+-spec hold(node()) -> {held, pid()} | busy.
+hold(Node) ->
+    Self = self(),
+    {Holder, Monitor} = spawn_monitor(fun() -> hold(Node, Self) end),
+    receive
+        {Holder, held} ->
+            true = demonitor(Monitor, [flush]),
+            {held, Holder};
+        {'DOWN', Monitor, process, Holder, _} -> busy
+    after ?HOLD_MS ->
+            true = exit(Holder, kill),
+            busy
+    end.
+
+hold(Node, Caller) ->
+    true = erlang:monitor_node(Node, true),
+    mnesia:transaction(fun() ->
+                               ok = lock(),
+                               Caller ! {self(), held},
+                               receive
+                                   release -> ok;
+                                   {nodedown, Node} -> ok
+                               after ?HOLD_MS -> ok
+                               end
+                       end).

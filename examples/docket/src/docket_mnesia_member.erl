@@ -122,7 +122,9 @@ stop() ->
 %% databases are apart from this one.
 checked(State) ->
     case mnesia:system_info(is_running) of
-        yes -> seen(State);
+        yes ->
+            ok = docket_mnesia_decisions:dump_if_due(),
+            seen(State);
         _ -> again_later("Mnesia has ended, and starts again", State)
     end.
 

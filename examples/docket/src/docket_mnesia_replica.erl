@@ -78,6 +78,7 @@ incomplete() -> persistent_term:put(?MODULE, incomplete).
 %%
 %% Mnesia on a third node may learn late that this one loads, and its changes of that time come
 %% neither with the tables nor after them. The error is `alone' if there is no node to compare with.
+%% The modes async_dirty and sync_dirty compare no rows.
 -spec join(Loaded :: own | from_others) ->
           ok | {differs, node()} | {error, minority | not_ready | busy | disk | alone}.
 join(own) -> joined(docket_generation:join());
@@ -123,8 +124,8 @@ compared(Nodes) ->
         [Node | _] -> {differs, Node}
     end.
 
-%% The dirty modes take no locks. Rows change while nodes compare them, and copies may differ for
-%% good: these modes promise nothing else.
+%% The dirty modes take no locks. Rows change while nodes compare them, and the copies may stay
+%% different: these modes do not promise equal copies.
 differing(_, Mode) when Mode =:= async_dirty; Mode =:= sync_dirty -> [];
 differing(Nodes, _) ->
     Own = sums(),
@@ -147,7 +148,7 @@ joined_generation(Nodes) ->
 %% A node without a directory has no log.
 is_on_disk() ->
     docket_config:get(dir) =:= none
-        orelse docket_mnesia_decisions:is_logged() andalso mnesia:sync_log() =:= ok
+        orelse docket_mnesia_decisions:await_logged() andalso mnesia:sync_log() =:= ok
         andalso not docket_disk_watch:has_failed().
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.

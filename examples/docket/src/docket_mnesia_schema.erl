@@ -177,8 +177,10 @@ running(Reports) ->
 loading(Nodes) -> known(started(Nodes)).
 
 started(Nodes) ->
-    [fun() -> docket_mnesia_decisions:dumped(Nodes -- [node()]) end,
-     fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end, fun start/0, fun together/0].
+    Others = Nodes -- [node()],
+    [fun() -> docket_mnesia_decisions:before_start(Others) end,
+     fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end,
+     fun() -> docket_mnesia_decisions:starts(Others, fun start/0) end, fun together/0].
 
 %% The node that this one loads from may write to a third node that this one does not see. The
 %% changes of the third one would not come here, and this node would join without them.
@@ -264,7 +266,8 @@ join(Node) ->
                            %% A half of a schema would look like a database at the next start.
                            said(schema, docket_directory:write(schema_file(), Schema))
                    end,
-                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end, fun start/0,
+                   fun() -> said(schema, mnesia:set_master_nodes([Node])) end,
+                   fun() -> docket_mnesia_decisions:starts([Node], fun start/0) end,
                    fun together/0]);
         ok ->
             docket_attempt:steps([fun start/0,
@@ -290,7 +293,7 @@ admit(Node) ->
     if
         Runs -> {wait, "waits until its former self is gone"};
         OnDisk ->
-            dumped = mnesia:dump_log(),
+            true = docket_mnesia_decisions:dump(),
             case file:read_file(schema_file()) of
                 {ok, _} = Schema -> Schema;
                 {error, Reason} -> {error, {schema, Reason}}

@@ -4,7 +4,7 @@
 %% is no part of their network. A partition is a cookie that does not fit.
 -module(docket_nodes).
 
--export([names/1, start/3, stopped/1, kill/1, parted/2, joined/2]).
+-export([names/1, start/3, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
 -export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2]).
 
 %% Makes names of nodes that no other test has, one for each letter.
@@ -30,12 +30,16 @@ start(Name, Names, Settings) ->
 stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
 
 %% The node ends at once, without a word to the others.
-kill(Peer) ->
-    Pid = on(Peer, os, getpid, []),
-    true = unlink(Peer),
-    Monitor = monitor(process, Peer),
-    [] = os:cmd("kill -KILL " ++ Pid),
-    receive {'DOWN', Monitor, process, Peer, _} -> ok end.
+kill(Peer) -> kill_all([Peer]).
+
+%% All nodes end at once.
+kill_all(Peers) ->
+    Pids = [on(Peer, os, getpid, []) || Peer <- Peers],
+    [true = unlink(Peer) || Peer <- Peers],
+    Monitors = [{Peer, monitor(process, Peer)} || Peer <- Peers],
+    [] = os:cmd("kill -KILL " ++ lists:join(" ", Pids)),
+    [receive {'DOWN', Monitor, process, Peer, _} -> ok end || {Peer, Monitor} <- Monitors],
+    ok.
 
 parted(Ones, Others) ->
     each_pair(Ones, Others,

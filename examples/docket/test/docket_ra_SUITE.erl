@@ -8,8 +8,8 @@
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
--import(docket_nodes, [stopped/1, kill/1, parted/2, joined/2, on/4, is_ready/1, create/1,
-                       new_case/1, new_case_again/1, show/2]).
+-import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
+                       create/1, new_case/1, new_case_again/1, show/2]).
 
 -define(SECRET, "secret").
 
@@ -110,9 +110,7 @@ all_killed(Config) ->
     Peers = started(names(3), Config),
     Writers = [start_writer(Peer) || Peer <- Peers],
     Early = acknowledged(300),
-    Pids = [on(Peer, os, getpid, []) || Peer <- Peers],
-    [true = unlink(Peer) || Peer <- Peers],
-    [] = os:cmd("kill -KILL " ++ lists:join(" ", Pids)),
+    ok = kill_all(Peers),
     [true = exit(Writer, kill) || Writer <- Writers],
     Again = started(names(3), Config),
     [?assertMatch({_, {ok, _}}, {Id, show(Id, Peer)})
