@@ -207,7 +207,7 @@ reported(_) ->
 wrong_arguments(Config) ->
     Script = filename:join(running:root(), "bench/cluster/consistency"),
     %% Not the directory of a stage that may be up.
-    Env = [{"DOCKET_STAGE", filename:join(proplists:get_value(priv_dir, Config), "stage")}],
+    Env = [{"STAGE_DIR", filename:join(proplists:get_value(priv_dir, Config), "stage")}],
     [begin
          {Code, Output} = running:run(Script, Arguments, #{env => Env}),
          ?assertMatch({2, {match, _}}, {Code, re:run(Output, Words)})

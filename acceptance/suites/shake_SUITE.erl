@@ -437,7 +437,8 @@ all_dynamic_calls(Config) ->
     Source = escript("all_calls", [["main([X]) -> print({file:consult(X), list_to_atom(X), "
                                     "code:load_abs(X)})"]], Config),
     ?assertEqual(
-       {1, <<"terms that the program reads may name any function (all_calls:main/1)\n"
+       {1, <<"terms or code that the program reads as text may name any function "
+             "(all_calls:main/1)\n"
              "atoms that the program makes from text may name any module or function "
              "(all_calls:main/1)\n"
              "code that the program loads while it runs may call any function "

@@ -27,11 +27,11 @@ ended(Port, Output) ->
 connect(Node, Options, Timeout) ->
     gen_tcp:connect({10, 77, 0, Node}, ?PORT, [{netns, hub()} | Options], Timeout).
 
-hub() -> "/run/netns/" ++ os:getenv("DOCKET_STAGE_NAME", "docket") ++ "-hub".
+hub() -> "/run/netns/" ++ os:getenv("STAGE_NAME", "docket") ++ "-hub".
 
 %% @doc Returns the directory of the stage, which has the logs of the nodes.
 -spec directory() -> file:filename().
-directory() -> os:getenv("DOCKET_STAGE", filename:join([root(), "_build", "stage"])).
+directory() -> os:getenv("STAGE_DIR", filename:join([root(), "_build", "stage"])).
 
 %% The scripts set this.
-root() -> os:getenv("DOCKET_ROOT", ".").
+root() -> os:getenv("STAGE_ROOT", ".").

@@ -18,7 +18,7 @@
 start(_, _) ->
     case docket_config:load() of
         ok ->
-            _ = [say(["no setting has the variable ", Name, ", so it has no effect"])
+            _ = [say([Name, " is no setting of docket, and has no effect: correct or remove it"])
                  || Name <- docket_config:unknown_variables()],
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
@@ -26,19 +26,26 @@ start(_, _) ->
                 ok ->
                     ok = docket_counts:define(),
                     started(docket_sup:start_link());
-                {error, Reason} -> started({error, {store, Reason}})
+                {error, _} = Error -> started(Error)
             end;
-        {error, Reason} = Error ->
+        {error, Reason} = Refused ->
             say(docket_config:format_error(Reason)),
-            Error
+            Refused
     end.
 
 checked() ->
     case {docket_store:check(), docket_config:get(dir)} of
         {ok, none} -> ok;
-        {ok, Dir} -> docket_directory:lock(Dir);
-        {Error, _} -> Error
+        {ok, Dir} ->
+            case docket_directory:lock(Dir) of
+                ok -> of_kind(identity, docket_identity:check(Dir));
+                Error -> of_kind(directory, Error)
+            end;
+        {Error, _} -> of_kind(store, Error)
     end.
+
+of_kind(_, ok) -> ok;
+of_kind(Kind, {error, Reason}) -> {error, {Kind, Reason}}.
 
 started({ok, Pid}) ->
     io:format("docket: http on port ~b~n", [port()]),
@@ -54,9 +61,8 @@ say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
 %% The reason inside of those of the supervisors
 why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
 why({shutdown, Reason}) -> why(Reason);
-why({store, in_use}) ->
-    ["another process uses the directory ", docket_config:get(dir), ": end it, or choose another "
-     "directory with DOCKET_DIR"];
+why({directory, Reason}) -> docket_directory:format_error(Reason);
+why({identity, Reason}) -> docket_identity:format_error(Reason);
 why({store, Reason}) -> docket_store:format_error(Reason);
 why({listen, eaddrnotavail}) ->
     io_lib:format("this machine has no address ~s; choose another one with DOCKET_IP",

@@ -35,14 +35,12 @@ get(Key) -> maps:get(Key, persistent_term:get(?MODULE)).
 -spec load() -> ok | {error, error()}.
 load() -> load(?SETTINGS, #{}).
 
-%% @doc Lists the environment variables that begin like those of settings, and are none.
+%% @doc Lists the environment variables that begin with `DOCKET_' and name no setting.
 -spec unknown_variables() -> [string()].
 unknown_variables() ->
     Known = [variable(Key) || {Key, _, _} <- ?SETTINGS],
-    %% The other names are those of `stage' and its tests.
     [Name || {Name, _} <- lists:sort(os:env()), lists:prefix("DOCKET_", Name),
-             not lists:member(Name, Known), not lists:prefix("DOCKET_STAGE", Name),
-             Name =/= "DOCKET_ROOT", Name =/= "DOCKET_OTP"].
+             not lists:member(Name, Known)].
 
 load([], Settings) ->
     case together(Settings) of

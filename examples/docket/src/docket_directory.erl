@@ -2,7 +2,12 @@
 %% @hidden
 -module(docket_directory).
 
--export([check/2, lock/1, write/2]).
+-export([check/2, lock/1, write/2, format_error/1]).
+
+-export_type([error/0]).
+
+%% `in_use': another process uses the directory. `write': it cannot be written.
+-type error() :: {in_use, file:filename()} | {write, {file:filename(), Reason :: term()}}.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -13,17 +18,17 @@ check(Dir, Bytes) ->
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
 
-%% @doc Keeps other processes of this machine from the directory, as long as the calling process
-%% runs.
+%% @doc Keeps other processes of this network namespace from the directory, as long as the calling
+%% process runs. Containers with networks of their own are not kept out.
 %% Linux ends the lock with the VM: it is a socket with a name that is in no directory (unix(7)).
 %% Other systems have no such names, and there this does nothing.
--spec lock(file:filename()) -> ok | {error, in_use}.
+-spec lock(file:filename()) -> ok | {error, error()}.
 lock(Dir) ->
     case file:read_file_info(Dir) of
         {ok, #file_info{major_device = Device, inode = Inode}} ->
             Name = iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, Device, Inode])),
             case gen_tcp:listen(0, [local, {ifaddr, {local, Name}}]) of
-                {error, eaddrinuse} -> {error, in_use};
+                {error, eaddrinuse} -> {error, {in_use, Dir}};
                 _ -> ok
             end;
         {error, _} -> ok
@@ -55,3 +60,14 @@ first_error(Results) ->
         false -> ok;
         Error -> Error
     end.
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({in_use, Dir}) ->
+    ["another process uses the directory ", Dir, ": end it, or choose another directory with "
+     "DOCKET_DIR"];
+format_error({write, {Dir, Reason}}) when Reason =:= enospc; Reason =:= edquot ->
+    ["the directory ", Dir, " has no space left: free space there"];
+format_error({write, {Dir, Reason}}) ->
+    io_lib:format("the directory ~ts (DOCKET_DIR) cannot be written: ~ts",
+                  [Dir, file:format_error(Reason)]).

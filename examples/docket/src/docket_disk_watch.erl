@@ -1,5 +1,6 @@
 %% @doc Notices that Mnesia could not write a log. Mnesia only reports that as an event: it goes on
-%% with rows that the disk does not have, and `mnesia:sync_log/0' succeeds.
+%% with rows that the disk does not have, and `mnesia:sync_log/0' succeeds. When Mnesia is about to
+%% end, this also silences mnesia_recover (docket_mnesia_decisions).
 %% @hidden
 -module(docket_disk_watch).
 -behaviour(gen_event).

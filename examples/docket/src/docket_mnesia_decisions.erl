@@ -43,12 +43,16 @@ init() ->
      || Key <- [dump_log_write_threshold, dump_log_time_threshold]],
     application:set_env(kernel, shutdown_func, {?MODULE, silence}).
 
-%% @doc Stops Mnesia.
+%% @doc Stops Mnesia. While the whole node stops, OTP does so, and answers no request for it.
 -spec stop() -> ok.
 stop() ->
     ok = silence(stop),
-    stopped = mnesia:stop(),
-    ok.
+    case init:get_status() of
+        {stopping, _} -> ok;
+        _ ->
+            stopped = mnesia:stop(),
+            ok
+    end.
 
 %% @doc Keeps Mnesia, which ends next, from telling other nodes that changes were aborted. After a
 %% timeout the request is still in the queue of mnesia_recover, before anything that it could tell.

@@ -30,8 +30,9 @@
 start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], [{timeout, infinity}]).
 
 %% @doc Leaves the others, because the log of this node lacks changes: its database restarts, and
-%% takes the cases of the others. A node that is alone restarts with what its log has: Mnesia would
-%% write further changes behind the half of one, and lose them all at the next start.
+%% takes the cases of the others. A node that is alone restarts with what its log has. The log ends
+%% with a part of a change: Mnesia would append further changes, and not read them at its next
+%% start.
 -spec disk_failed() -> ok.
 disk_failed() ->
     ?MODULE ! disk_failed,
@@ -99,7 +100,7 @@ handle_info(disk_failed, State) ->
         true ->
             _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
-            {noreply, again_later("the directory cannot be written: free space there", State)};
+            {noreply, again_later("the directory has no space left, or cannot be written", State)};
         false -> {noreply, State}
     end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
@@ -244,9 +245,4 @@ anew(State) ->
 
 %% @private
 -spec terminate(term(), #state{}) -> ok.
-terminate(_, _) ->
-    %% While the whole node stops, OTP stops Mnesia too, and answers no request for it.
-    case init:get_status() of
-        {stopping, _} -> ok;
-        _ -> docket_mnesia_decisions:stop()
-    end.
+terminate(_, _) -> docket_mnesia_decisions:stop().

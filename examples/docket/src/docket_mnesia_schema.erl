@@ -147,13 +147,19 @@ again(Reports) ->
             end;
         {true, [], unknown} -> loading_forced();
         {false, [], unknown} ->
-            later([Node || {Node, {State, {Number, _}}} <- Reports,
-                           State =:= unknown orelse Number =:= 0])
+            case [Node || {Node, {State, {Number, _}}} <- Reports,
+                          State =:= unknown orelse Number =:= 0] of
+                [] -> apart();
+                Missing -> later(Missing)
+            end
     end.
 
-%% The tables may take several attempts to load, and only this one begins a generation. One that
-%% cannot load must begin none: the other nodes would restart for it.
+%% A program that is too old for the rows must begin no generation: the other nodes would restart
+%% for it. The tables may load only in a later attempt, and that one begins no generation.
 loading_forced() ->
+    _ = [docket:say("DOCKET_FORCE is on: this node loads its own cases, and the others take them. "
+                    "Start it without DOCKET_FORCE the next time")
+         || docket_config:get(force), docket_cluster:nodes() =/= [node()]],
     docket_attempt:steps(started([node()]) ++ [fun docket_mnesia_tables:check_version/0,
                                                fun begun/0, fun() -> known([]) end]).
 
@@ -163,10 +169,15 @@ loading_own() ->
         false -> {wait, "waits until most nodes let it load its cases"}
     end.
 
+apart() ->
+    {wait, "and the others have made changes without each other, and wait: decide which node has "
+           "the right cases, and start it once with DOCKET_FORCE=true; the others take its cases"}.
+
 later(Nodes) ->
     {wait, ["waits for the cases of ", docket_config:names(Nodes), ", which may be later ones. "
             "Start the missing nodes, with the cookie and the list of this one. Only if they have "
-            "lost their cases, start a node that ended last of the others with DOCKET_FORCE=true"]}.
+            "lost their cases: of the remaining nodes, start the one that ended last, with "
+            "DOCKET_FORCE=true"]}.
 
 %% The nodes that run and have all changes
 running(Reports) ->
@@ -332,9 +343,7 @@ name(Node) -> atom_to_list(Node).
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
-format_error({directory, {Dir, Reason}}) ->
-    io_lib:format("the directory ~ts cannot be written (~ts); set DOCKET_DIR to another one, or to "
-                  "none to keep the cases in memory only", [Dir, file:format_error(Reason)]);
+format_error({directory, Error}) -> docket_directory:format_error({write, Error});
 format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",

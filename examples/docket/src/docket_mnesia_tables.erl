@@ -43,13 +43,13 @@ create({Name, Fields, Type}) ->
     done(Name, mnesia:create_table(Name, [{attributes, Fields}, {type, Type}, {majority, true},
                                           {user_properties,
                                            [{docket_version, docket_cases:version()}]}
-                                          | places(Name)])).
+                                          | copies(Name)])).
 
-places(?FRAGMENTED) ->
-    Count = case kind() of disc_copies -> n_disc_copies; ram_copies -> n_ram_copies end,
+copies(?FRAGMENTED) ->
+    Kind = case kind() of disc_copies -> n_disc_copies; ram_copies -> n_ram_copies end,
     [{frag_properties, [{n_fragments, docket_config:get(fragments)}, {node_pool, [node()]},
-                        {Count, 1}]}];
-places(_) -> [{kind(), [node()]}].
+                        {Kind, 1}]}];
+copies(_) -> [{kind(), [node()]}].
 
 done(_, {atomic, ok}) -> ok;
 done(Name, {aborted, {already_exists, Name}}) -> ok;

@@ -31,15 +31,14 @@
 -define(CALL_MS, 5000).
 -define(ASK_MS, 1000).
 %% In Ra 2.2.0 a member does not answer to a snapshot that it has already. The leader then sends it
-%% nothing else until the first time is over, and the member asks again after the second, or asks
-%% for votes that it does not get. This may repeat without end, so after the third the node becomes
-%% a new member.
+%% nothing else for SNAPSHOT_MS. The member asks again after BEHIND_MS, or asks for votes that it
+%% does not get. This may repeat without end, so after STUCK_MS the node becomes a new member.
 -define(SNAPSHOT_MS, 10000).
 -define(BEHIND_MS, 2000).
 -define(STUCK_MS, 20000).
 
-%% `waits' is the last line about what this node waits for. `behind' says how many changes a member
-%% has that lacks some, or knows no leader, and since when it has not got more.
+%% `waits' is the last line about what this node waits for. `behind' is set while the member lacks
+%% changes or knows no leader: how many changes it has, and since when it has not got more.
 -record(state, {waits = none :: none | loaded | binary(),
                 behind = none :: none | {non_neg_integer(), Since :: integer()}}).
 

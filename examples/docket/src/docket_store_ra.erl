@@ -112,7 +112,5 @@ format_error({no_ra, _}) ->
         "--app ra, or use DOCKET_STORE=mnesia";
 format_error({no_directory, _}) ->
     "the store ra needs a directory that stays; set DOCKET_DIR, or use DOCKET_STORE=mnesia";
-format_error({directory, {Dir, Reason}}) ->
-    io_lib:format("the directory ~ts of the setting dir (DOCKET_DIR) cannot be written: ~ts",
-                  [Dir, file:format_error(Reason)]);
+format_error({directory, Error}) -> docket_directory:format_error({write, Error});
 format_error(Reason) -> docket_ra_member:format_error(Reason).

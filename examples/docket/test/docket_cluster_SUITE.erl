@@ -4,10 +4,10 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1,
-         all_killed/1, stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1,
-         empty_log/1, replaced/1, forgotten_copy/1, missed_change/1, saved_change/1,
-         untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1, replaced_of_two/1,
+-export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
+         stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
+         replaced/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
+         skipped_offer/1, unsettled/1, full_disk/1, forced/1, other_list/1, replaced_of_two/1,
          in_memory/1, diverged/1, fragments/1, waits_for_others/1, alone_of_three/1, halves/1,
          upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
@@ -22,8 +22,8 @@ all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
      forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, forgotten_copy,
      missed_change, saved_change, untaken_offer, skipped_offer, unsettled, full_disk, forced,
-     replaced_of_two, in_memory, diverged, fragments, waits_for_others, alone_of_three, halves,
-     upgraded, future, fingerprint].
+     other_list, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
+     alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -492,6 +492,26 @@ forced(Config) ->
     [ok = until(Peer, ready, true) || Peer <- [A1, B2, C1]],
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(C1)], Peer <- [A1, B2, C1]],
     stopped([A1, B2, C1]).
+
+%% A service goes on without one of its nodes, and later with another one.
+other_list(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(A),
+    [First, Second, _, Fourth] = names(4),
+    Fewer = [First, Second],
+    ok = kill(C),
+    Forced = [begin
+                  ok = kill(Peer),
+                  start(Name, Fewer, [{force, true} | Config])
+              end || {Name, Peer} <- [{First, A}, {Second, B}]],
+    [ok = until(Peer, ready, true) || Peer <- Forced],
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(hd(Forced))], Peer <- Forced],
+    More = Fewer ++ [Fourth],
+    [ok = kill(Peer) || Peer <- Forced],
+    Again = started(More, Config),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(lists:last(Again))],
+                                   Peer <- Again],
+    stopped(Again).
 
 %% Also one of two, where the other one is no majority for Mnesia.
 replaced_of_two(Config) ->

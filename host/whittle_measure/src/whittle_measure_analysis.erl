@@ -10,12 +10,14 @@
 
 -export([results/2, noise/1]).
 
--export_type([results/0, row/0, comparison/0, effect/0, noise/0]).
+-export_type([results/0, result/0, row/0, comparison/0, effect/0, noise/0]).
 
--type results() :: [#{response := whittle_measure_response:request(),
-                      program := atom(),
-                      rows := [row()],
-                      effects := [effect()]}].
+-type results() :: [result()].
+
+-type result() :: #{response := whittle_measure_response:request(),
+                    program := atom(),
+                    rows := [row()],
+                    effects := [effect()]}.
 
 -type row() :: #{levels := #{atom() => atom()},
                  n := non_neg_integer(),

@@ -66,7 +66,12 @@ series(#{name := Name, unit := Unit, points := [{_, #{response := Response}} | _
                        _ -> #{type => log, base => 2}
                    end,
           axis => #{values => [Number || {Number, _} <- Points]}},
-    Y = #{type => quantitative, title => text(axis(Response#{title => [Name, "_N"]}, Unit))},
+    %% A title that all of them have is that of the series.
+    Title = case lists:usort([maps:get(title, Each, none) || {_, #{response := Each}} <- Points]) of
+                [One] when One =/= none -> One;
+                _ -> [Name, "_N"]
+            end,
+    Y = #{type => quantitative, title => text(axis(Response#{title => Title}, Unit))},
     Cell = #{field => cell, type => nominal, sort => null, legend => legend(2)},
     Color = Cell#{scale => #{range => ?MORE_COLORS}},
     (base())#{data => #{values => Values}, height => 240,

@@ -289,10 +289,12 @@ last_bytes({_, Pieces}) ->
     Kept = min(byte_size(Bytes), ?OUTPUT),
     binary:copy(binary:part(Bytes, byte_size(Bytes), -Kept)).
 
-%% @doc Returns the CPU time in milliseconds of the program's processes that go on after its end:
-%% those in other process groups.
+%% @doc Returns the CPU time in milliseconds of the program's processes that go on after its end.
+%% The times of all others are in those of this VM.
 -spec cpu_apart({ok, whittle_measure_response:outcome()} | {error, term()}) -> non_neg_integer().
-cpu_apart({ok, #{cpu_apart := Milliseconds}}) -> Milliseconds;
+cpu_apart({ok, #{cpu_apart := Processes}}) ->
+    lists:sum([Milliseconds || {Pid, Milliseconds} <- Processes,
+                               whittle_measure_process:is_running(Pid)]);
 cpu_apart(_) -> 0.
 
 %% @doc Returns what the program of an error had printed, or its workload if that failed.

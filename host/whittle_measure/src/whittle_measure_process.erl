@@ -2,7 +2,7 @@
 %% from /proc.
 -module(whittle_measure_process).
 
--export([largest/1, memory/1, peak/1, work/1, cpu_apart/1, cpu_of_ended/0]).
+-export([largest/1, memory/1, peak/1, work/1, cpu_apart/1, is_running/1, cpu_of_ended/0]).
 
 -export_type([memory/0, work/0]).
 
@@ -90,13 +90,17 @@ work(Pid) ->
       wakeups => lists:sum([field("voluntary_ctxt_switches", read(Task, "status"))
                             || Task <- Tasks])}.
 
-%% @doc Returns the CPU time in milliseconds of those descendants that are not in the process group
-%% of the given process. They go on when that group is killed, so their times never get to this VM
-%% ({@link cpu_of_ended/0}).
--spec cpu_apart(pos_integer()) -> non_neg_integer().
+%% @doc Returns the CPU times in milliseconds of those descendants that are not in the process group
+%% of the given process. They go on when that group is killed, and then their times never get to
+%% this VM ({@link cpu_of_ended/0}).
+-spec cpu_apart(pos_integer()) -> [{Pid :: pos_integer(), non_neg_integer()}].
 cpu_apart(Leader) ->
-    lists:sum([round(cpu(tasks(Pid))) + of_children(Pid) || Pid <- tree(Leader),
-                                                            group(Pid) =/= Leader]).
+    [{Pid, round(cpu(tasks(Pid))) + of_children(Pid)} || Pid <- tree(Leader),
+                                                         group(Pid) =/= Leader].
+
+%% @doc Tells whether a process has not ended.
+-spec is_running(pos_integer()) -> boolean().
+is_running(Pid) -> fields(Pid) =/= [].
 
 group(Pid) ->
     case fields(Pid) of

@@ -40,7 +40,8 @@
           reported => binary(),                   % the end of the workload's output
           work => whittle_measure_process:work(), % between ready and the end
           cpu => float(),                         % milliseconds until the last reading
-          cpu_apart => non_neg_integer(),         % milliseconds, of processes that went on
+          %% milliseconds of the processes in other groups, which may go on after the end
+          cpu_apart => [{Pid :: pos_integer(), non_neg_integer()}],
           watched => pos_integer(),               % milliseconds between ready and the end
           %% of a program that still runs at the end, if a response needs the account
           account => {ok, whittle_measure_account:account()}

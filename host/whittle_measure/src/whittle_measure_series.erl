@@ -9,13 +9,14 @@
 
 %% The results are in the order of their numbers, and all of one program and one unit.
 -type series() :: #{name := string(), program := atom(), unit := whittle_measure_response:unit(),
-                    points := [{Number :: non_neg_integer(), Result :: map()}, ...]}.
+                    points := [{Number :: non_neg_integer(),
+                                whittle_measure_analysis:result()}, ...]}.
 
 %% Two points make no curve.
 -define(LEAST, 3).
 
 %% @doc Finds the series of results, in the order of their first ones.
--spec of_results([map()]) -> [series()].
+-spec of_results(whittle_measure_analysis:results()) -> [series()].
 of_results(Results) ->
     Numbered = [{{Name, Program, whittle_measure_response:unit(Response)}, {Number, Result}}
                 || #{response := Response, program := Program} = Result <- Results,
@@ -32,7 +33,7 @@ number(Name) ->
     end.
 
 %% @doc Tells whether a series has a result.
--spec has(series(), map()) -> boolean().
+-spec has(series(), whittle_measure_analysis:result()) -> boolean().
 has(#{points := Points}, Result) -> lists:keymember(Result, 2, Points).
 
 %% @doc Returns a table: a head with the cells, and a row for each number, with the medians and

@@ -119,7 +119,7 @@ series(Config) ->
                 workload => "echo one 10; echo two 20; echo four 40; echo other 5"},
     Reported = fun(Name, Word) ->
                        #{name => Name, kind => reported, unit => "work/s", better => more,
-                         pattern => Word ++ " ([0-9]+)"}
+                         title => "work done", pattern => Word ++ " ([0-9]+)"}
                end,
     {ok, Dir} = whittle_measure:run(
                   study(#{programs => [Program], blocks => 1, factors => [factor(a, [a1, a2])],
@@ -130,7 +130,7 @@ series(Config) ->
     {ok, Report} = whittle_measure:results(Dir),
     [#{layer := [_, #{encoding := #{y := #{title := Title}}}], data := #{values := Values}},
      #{data := #{values := [_, _]}}] = whittle_measure_page:charts(Report),
-    ?assertEqual(<<"work_N, work/s">>, Title),
+    ?assertEqual(<<"work done, work/s">>, Title),
     ?assertEqual([{1, <<"a=a1">>, 10.0}, {1, <<"a=a2">>, 10.0}, {2, <<"a=a1">>, 20.0},
                   {2, <<"a=a2">>, 20.0}, {4, <<"a=a1">>, 40.0}, {4, <<"a=a2">>, 40.0}],
                  [{Number, Cell, Median}

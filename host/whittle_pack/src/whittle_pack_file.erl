@@ -140,7 +140,8 @@ write_dir(Out, Files, Older) ->
                        steps([fun(_) -> all_files(Place, Files) end,
                               fun(_) -> check_dir(Out, Older) end])
                    end,
-                   %% The check takes time. Nobody finds the older output where it is moved to.
+                   %% Somebody may change the older output during the check above. This check comes
+                   %% after the move, when nobody finds it any more.
                    fun(Moved) -> named(Out, check_ours(Moved, Older)) end)
            end]).
 

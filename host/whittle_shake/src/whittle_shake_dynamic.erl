@@ -50,7 +50,8 @@ asking(Has, Live, Modules) ->
                 || {M, F, A} <- Live, #{M := #{functions := #{{F, A} := Function}}} <- [Modules],
                    Has(Function)]).
 
-%% @doc Lists the functions that bring terms in from the network or from disk.
+%% @doc Lists the functions that read terms, or text of Erlang or Elixir, from outside of the
+%% program.
 -spec data() -> [mfa()].
 data() ->
     [{erlang, binary_to_term, 1}, {erlang, binary_to_term, 2}, {erlang, binary_to_fun, 1},
@@ -90,6 +91,7 @@ code() ->
                                 {atomic_load, 1}, {prepare_loading, 1}]]
         ++ [{code, F, A} || F <- [add_path, add_patha, add_pathz, add_paths, add_pathsa,
                                   add_pathsz, set_path], A <- [1, 2]]
+        ++ [{code, replace_path, A} || A <- [2, 3]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
@@ -130,6 +132,6 @@ declaration(code) -> "--code".
 %% @doc Describes which functions a kind of dynamic call may call.
 -spec means(kind()) -> string().
 means(remote) -> "other nodes may call any exported function";
-means(data) -> "terms that the program reads may name any function";
+means(data) -> "terms or code that the program reads as text may name any function";
 means(atoms) -> "atoms that the program makes from text may name any module or function";
 means(code) -> "code that the program loads while it runs may call any function".

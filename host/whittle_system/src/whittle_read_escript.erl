@@ -147,7 +147,7 @@ vsn(Main, Apps) ->
 %% Internal: the archive
 
 %% Moves files from the top of an archive into the directories of their applications, because
-%% `mix escript.build' puts all .app files and modules at the top. It also adds a module with
+%% `mix escript.build' puts all .app files and modules at the top. Mix also adds a module with
 %% `main/1' that no .app file lists. Such a module becomes a part of the application with the name
 %% of the escript, if there is one.
 placed(Files, Name, File) ->

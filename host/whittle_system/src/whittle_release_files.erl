@@ -176,7 +176,7 @@ text(Line) ->
         _ -> binary_to_list(Line)
     end.
 
-%% A shell replaces an unquoted ~ at the begin of a value, and behind a colon.
+%% A shell replaces an unquoted ~ at the beginning of a value, and after a colon.
 assignment(Line) ->
     Pattern = "^(export\\s+)?([A-Za-z_][A-Za-z0-9_]*)="
         "(?:\"([^\"$`\\\\]*)\"|'([^']*)'|((?!~)(?:[^ \\t\"'$`\\\\;&|<>():]++|:(?!~))*+))$",

@@ -8,12 +8,13 @@
 -export([split/1]).
 
 %% The state of a scan. `at_command' holds where a reserved word may stand, and `joined' holds where
-%% a command goes on behind a line end. `ends' are the words that end the open compound commands,
-%% the innermost first; `case' has a state of its own. `documents' are the here-documents that begin
-%% at the next line end.
+%% a command goes on behind a line end. `body' holds behind the head of a function. `ends' are the
+%% words that end the open compound commands, the innermost first; `case' and a function have states
+%% of their own. `documents' are the here-documents that begin at the next line end.
 -record(scan, {at_command = true :: boolean(),
                joined = false :: boolean(),
-               ends = [] :: [binary() | {esac, subject | in | pattern | body}],
+               body = false :: boolean(),
+               ends = [] :: [binary() | function | {esac, subject | in | pattern | body}],
                documents = [] :: [#{ends := binary(), tabs := boolean(), quoted := boolean()}]}).
 
 -define(IS_BLANK(C), (C =:= $\s orelse C =:= $\t orelse C =:= $\r)).
@@ -92,13 +93,13 @@ operator(<<$|, Rest/binary>>, Scan) -> joined(Rest, Scan);
 operator(<<C, Rest/binary>>, Scan) when C =:= $;; C =:= $& ->
     command(Rest, Scan#scan{at_command = true, joined = false});
 operator(<<$(, Rest/binary>>, #scan{at_command = true, ends = Ends} = Scan) ->
-    command(Rest, Scan#scan{ends = [<<")">> | Ends], joined = false});
+    command(Rest, Scan#scan{ends = [<<")">> | Ends], joined = false, body = false});
 operator(<<$(, Rest/binary>>, #scan{at_command = false} = Scan) ->
     %% A function's name stands before. Its body is a compound command, maybe on the next line.
     case whittle_trim:blanks(hd(binary:split(Rest, <<")">>))) of
         <<>> ->
             case binary:split(Rest, <<")">>) of
-                [_, Body] -> joined(Body, Scan);
+                [_, Body] -> joined(Body, Scan#scan{body = true});
                 [_] -> unknown
             end;
         _ -> unknown
@@ -171,6 +172,11 @@ in_word(_, #scan{ends = [{esac, in} | _]}) -> unknown;
 in_word(<<"esac">>, #scan{ends = [{esac, pattern} | Ends]} = Scan) ->
     Scan#scan{ends = Ends, at_command = true};
 in_word(_, #scan{ends = [{esac, pattern} | _]} = Scan) -> Scan;
+in_word(<<"{">>, #scan{at_command = true, body = true, ends = Ends} = Scan) ->
+    Scan#scan{body = false, ends = [function | Ends]};
+in_word(Word, #scan{body = true} = Scan) -> in_word(Word, Scan#scan{body = false});
+in_word(<<"}">>, #scan{at_command = true, ends = [function | Ends]} = Scan) ->
+    Scan#scan{ends = Ends};
 in_word(Word, #scan{at_command = true, ends = Ends} = Scan) ->
     case meaning(Word) of
         {begins, End, AtCommand} -> Scan#scan{ends = [End | Ends], at_command = AtCommand};
@@ -180,7 +186,7 @@ in_word(Word, #scan{at_command = true, ends = Ends} = Scan) ->
             Scan#scan{ends = tl(Ends)};
         before -> Scan;
         %% Outside of functions the rest of the script may not run.
-        returns -> case lists:member(<<"}">>, Ends) of
+        returns -> case lists:member(function, Ends) of
                        true -> Scan#scan{at_command = false};
                        false -> unknown
                    end;

@@ -360,6 +360,7 @@ lines_of_shell(_) ->
                  <<"X=$(:;case x in\ny)\n: ;; esac)">>, <<"X=$(cat <<Y\nit's\nY\n)">>,
                  <<"X=$(\n# it's\n)">>, <<"\"${X:-it's}\"">>, <<"X=$'it\\'s'">>,
                  <<"function f {\n:\n}">>, <<"X=(a b)">>, <<"[ -n x ] && return 0">>,
+                 <<"[ -n x ] || { :; return 0; }">>, <<"{ return 0; }">>,
                  <<"if :; then :; done">>, <<"while :; do :; fi">>, <<"true &&">>, <<"f()">>]],
     made:holds(300, proper_types:list(proper_types:oneof(
                                         [<<"if ">>, <<"fi">>, <<"case x in ">>, <<")">>, <<"(">>,

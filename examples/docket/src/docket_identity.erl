@@ -1,0 +1,51 @@
+%% @doc Keeps in the directory to which node of which service it belongs.
+%%
+%% The files of Mnesia and of Ra belong to the name of their node: started with another name, Mnesia
+%% forgets its log. And a node whose list lacks former nodes could be a majority without them, and
+%% make other changes than they do.
+%% @hidden
+-module(docket_identity).
+
+-export([check/1, format_error/1]).
+
+-export_type([error/0]).
+
+-type error() :: {other_node, {node(), file:filename()}}
+               | {fewer_nodes, Missing :: [node(), ...]}
+               | {directory, {file:filename(), file:posix() | badarg | terminated}}.
+
+-define(FILE_NAME, "docket.node").
+
+%% @doc Checks that the directory belongs to this node and to a service without further nodes, and
+%% notes both. The setting `force' allows a list without some of the former nodes.
+-spec check(file:filename()) -> ok | {error, error()}.
+check(Dir) ->
+    File = filename:join(Dir, ?FILE_NAME),
+    Own = {node(), docket_cluster:nodes()},
+    case {file:consult(File), docket_config:get(force)} of
+        {{ok, [Own]}, _} -> ok;
+        {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
+        {{ok, [{_, [_ | _] = Nodes}]}, false} -> fewer(Nodes -- docket_cluster:nodes(), File, Own);
+        {_, _} -> noted(File, Own)
+    end.
+
+fewer([], File, Own) -> noted(File, Own);
+fewer(Missing, _, _) -> {error, {fewer_nodes, Missing}}.
+
+noted(File, Own) ->
+    case docket_directory:write(File, io_lib:format("~0p.~n", [Own])) of
+        ok -> ok;
+        {error, Reason} -> {error, {directory, {filename:dirname(File), Reason}}}
+    end.
+
+%% @doc Formats an error as one line for a person.
+-spec format_error(error()) -> unicode:chardata().
+format_error({other_node, {Node, Dir}}) ->
+    io_lib:format("the directory ~ts belongs to the node ~s, and this node is ~s: start it with "
+                  "the name of that node (RELEASE_NODE), or choose another directory (DOCKET_DIR)",
+                  [Dir, Node, node()]);
+format_error({fewer_nodes, Missing}) ->
+    ["DOCKET_NODES lacks ", docket_config:names(Missing), ", which had a part in this service and "
+     "may have later cases: give all nodes the whole list. To go on without these nodes, start all "
+     "others once with DOCKET_FORCE=true"];
+format_error({directory, Error}) -> docket_directory:format_error({write, Error}).
