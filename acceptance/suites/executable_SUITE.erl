@@ -3,11 +3,13 @@
 -module(executable_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
+-include_lib("kernel/include/file.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([replaced/1, mapped/1, nobody_without_home/1, named_nobody_without_home/1]).
+-export([replaced/1, changed_time/1, umask/1, mapped/1, nobody_without_home/1,
+         named_nobody_without_home/1]).
 
-all() -> [replaced, mapped, nobody_without_home, named_nobody_without_home].
+all() -> [replaced, changed_time, umask, mapped, nobody_without_home, named_nobody_without_home].
 
 init_per_suite(Config) ->
     Out = filename:join(running:directory("executable", Config), "probe"),
@@ -28,6 +30,28 @@ replaced(Config) ->
     ?assertEqual({0, <<"{\"still here\\n\",true,{ok,<<\"a file of the application\\n\">>}}\n">>},
                  running:run(Program, ["replaced", Program, Other])),
     ?assertMatch({1, _}, running:run(Program, [])).
+
+%% A file of the pack has the time of the program's file, so caches notice a later version.
+changed_time(Config) ->
+    Program = proplists:get_value(probe, Config),
+    Note = "/.whittle/lib/probe-1.2.3/priv/note.txt",
+    ok = file:change_time(Program, {{2020, 1, 2}, {3, 4, 5}}, {{2020, 1, 2}, {3, 4, 5}}),
+    {ok, Info} = file:read_file_info(Program, [{time, posix}]),
+    ?assertEqual({0, iolist_to_binary(io_lib:format("~b~n", [Info#file_info.mtime]))},
+                 running:run(Program, ["changed", Note])).
+
+%% An output may contain passwords, so only those whom the umask lets read it can read it.
+umask(Config) ->
+    Out = filename:join(running:directory("executable/umask", Config), "hello"),
+    Build = "umask \"$0\" && exec \"$@\"",
+    Modes = [begin
+                 {0, _} = running:run("/bin/sh", ["-c", Build, Umask,
+                                                  filename:join(running:root(), "whittle"), "build",
+                                                  running:example("hello"), "-o", Out]),
+                 {ok, #file_info{mode = Mode}} = file:read_file_info(Out),
+                 Mode band 8#777
+             end || Umask <- ["022", "027", "077"]],
+    ?assertEqual([8#755, 8#750, 8#700], Modes).
 
 %% All processes of the program share its pages: none has a copy of the code.
 mapped(Config) ->

@@ -6,14 +6,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([sys_config/1, sys_config_of_the_machine/1, sys_config_src/1,
-         sys_config_src_without_its_variables/1, vm_args/1, vm_args_of_the_machine/1,
-         name_at_start/1, name_in_vm_args/1, no_cookie/1, variables_of_the_script/1]).
+-export([sys_config/1, included_config/1, current_directory/1, sys_config_of_the_machine/1,
+         sys_config_src/1, sys_config_src_without_its_variables/1, vm_args/1,
+         vm_args_of_the_machine/1, name_at_start/1, name_in_vm_args/1, no_cookie/1,
+         variables_of_the_script/1]).
 -export([escript_words/1, escript_exit_code/1, escript_error/1]).
 -export([application_with_libraries/1]).
 
 all() ->
-    [sys_config, sys_config_of_the_machine, sys_config_src,
+    [sys_config, included_config, current_directory, sys_config_of_the_machine, sys_config_src,
      sys_config_src_without_its_variables, vm_args, vm_args_of_the_machine,
      name_at_start, name_in_vm_args, no_cookie, variables_of_the_script,
      escript_words, escript_exit_code, escript_error, application_with_libraries].
@@ -25,6 +26,7 @@ init_per_suite(Config) ->
     [rebar3(["release", "-n", Name], Probe) || Name <- ["settled", "filled"]],
     rebar3(["escriptize"], Teller),
     [{epmd, running:free_port()},
+     {release, filename:join(Probe, "_build/default/rel/settled")},
      {settled, running:build(filename:join(Probe, "_build/default/rel/settled"),
                              filename:join(Dir, "settled"))},
      {filled, running:build(filename:join(Probe, "_build/default/rel/filled"),
@@ -41,6 +43,37 @@ end_per_suite(Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 sys_config(Config) ->
     ?assertEqual({0, <<"\"from sys.config\"\n">>}, alone(settled, ["color"], [], Config)).
+
+%% A file that sys.config names lies beside it, and not in the current directory.
+included_config(Config) ->
+    Dir = in("included", Config),
+    [] = os:cmd("cp -RL '" ++ proplists:get_value(release, Config) ++ "' '" ++ Dir ++ "'"),
+    [Sys] = filelib:wildcard(filename:join(Dir, "releases/*/sys.config")),
+    Place = filename:dirname(Sys),
+    Written = fun(File, Text) ->
+                      ok = filelib:ensure_dir(File),
+                      ok = file:write_file(File, Text)
+              end,
+    Written(Sys, "[\"more\", \"deep/more.config\"].\n"),
+    Written(filename:join(Place, "more.config"), "[{probe, [{color, \"included\"}]}].\n"),
+    Written(filename:join(Place, "deep/more.config"), "[].\n"),
+    Written(in("decoy/more.config", Config), "[{probe, [{color, \"decoy\"}]}].\n"),
+    Program = running:build(Dir, in("with_included", Config)),
+    [?assertEqual({0, <<"\"included\"\n">>},
+                  running:run(Program, ["color"], #{cd => Place1, env => env(Config)}))
+     || Place1 <- ["/", in("decoy", Config)]].
+
+%% Modules come from the program only.
+current_directory(Config) ->
+    Source = in("planted/planted.erl", Config),
+    ok = filelib:ensure_dir(Source),
+    ok = file:write_file(Source, "-module(planted).\n"),
+    {ok, planted} = compile:file(Source, [{outdir, filename:dirname(Source)}]),
+    ?assertEqual({0, <<"{error,nofile}\n">>},
+                 running:run(proplists:get_value(settled, Config), ["load", "planted"],
+                             #{cd => filename:dirname(Source), env => env(Config)})).
+
+in(Name, Config) -> filename:join(proplists:get_value(priv_dir, Config), Name).
 
 sys_config_of_the_machine(Config) ->
     File = filename:join(proplists:get_value(priv_dir, Config), "machine.config"),

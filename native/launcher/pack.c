@@ -172,6 +172,9 @@ static int read_index(const unsigned char *index, uint32_t size)
 
 static enum pack_state open_tree(const char *directory);
 
+/* When the program's file was changed, or zero without /proc */
+static struct timespec program_changed;
+
 enum pack_state pack_open(void)
 {
     const ElfW(Phdr) *segment = find_segment(&pack);
@@ -180,7 +183,10 @@ enum pack_state pack_open(void)
     const unsigned char *index_bytes;
     unsigned char *index;
     size_t tables;
+    struct stat program;
 
+    if (stat("/proc/self/exe", &program) == 0)
+        program_changed = program.st_mtim;
     if (segment == NULL)
         return directory != NULL ? open_tree(directory) : PACK_ABSENT;
     if (is_cut_off(segment))
@@ -408,12 +414,13 @@ static int read_from_tree(const struct pack_entry *entry,
 
 const char *pack_problem(void) { return problem; }
 
-int pack_refresh(struct pack_entry *entry)
+int pack_refresh(struct pack_entry *entry, struct timespec *changed)
 {
     struct stat status;
     char path[PATH_MAX];
 
-    if (tree == NULL)
+    *changed = program_changed;
+    if (tree == NULL || entry->path == NULL)
         return 0;
     if (path_in_tree(path, entry->path) < 0 || stat(path, &status) < 0)
         return -errno;
@@ -421,6 +428,7 @@ int pack_refresh(struct pack_entry *entry)
         return -ENOENT;
     entry->mode = (uint16_t)(status.st_mode & 0777);
     entry->size = (uint32_t)status.st_size;
+    *changed = status.st_mtim;
     return 0;
 }
 

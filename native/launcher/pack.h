@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /* The VM sees the files of the pack below this directory. */
 #define WHITTLE_ROOT "/.whittle"
@@ -59,10 +60,12 @@ const struct pack_entry *pack_first_below(const char *path, size_t len);
 const struct pack_entry *pack_next(const struct pack_entry *entry);
 
 /*
- * Updates size and mode in a copy of an entry. In the output of `--format dir` somebody may replace
- * a file while the program runs. Returns -errno when the file is no longer there.
+ * Updates size and mode in a copy of an entry, and fills *CHANGED. In the output of `--format dir`
+ * somebody may replace a file while the program runs. Returns -errno when the file is no longer
+ * there. All files of a pack, and entries without a path, have the time of the program's file: an
+ * HTTP server makes its ETag of size and time, and a new version must not look like the old one.
  */
-int pack_refresh(struct pack_entry *entry);
+int pack_refresh(struct pack_entry *entry, struct timespec *changed);
 
 /*
  * Calls USE with the bytes of ENTRY, which are valid only during the call. Returns the result

@@ -422,17 +422,19 @@ ssize_t WRAP(writev)(int fd, const struct iovec *parts, int count)
 /* Fills *TO for FILE, or for a directory if FILE is NULL. Returns 0, or -1 with errno. */
 static int fill_stat(struct stat *to, const struct pack_entry *file)
 {
-    struct pack_entry now;
+    static const struct pack_entry none;
+    struct pack_entry now = file != NULL ? *file : none;
     int problem;
 
     memset(to, 0, sizeof *to);
+    problem = pack_refresh(&now, &to->st_mtim);
+    if (problem < 0) {
+        errno = -problem;
+        return -1;
+    }
+    to->st_atim = to->st_mtim;
+    to->st_ctim = to->st_mtim;
     if (file != NULL) {
-        now = *file;
-        problem = file->path != NULL ? pack_refresh(&now) : 0;
-        if (problem < 0) {
-            errno = -problem;
-            return -1;
-        }
         to->st_mode = S_IFREG | (now.mode & 0555);
         to->st_size = (off_t)now.size;
         to->st_ino = (ino_t)((uintptr_t)file / sizeof *file) + 2;

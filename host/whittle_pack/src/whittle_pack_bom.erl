@@ -67,7 +67,8 @@ namespace(Info) ->
 
 created() ->
     Seconds = case string:to_integer(os:getenv("SOURCE_DATE_EPOCH", "0")) of
-                  {N, []} when N >= 0 -> N;
+                  %% The end of the year 9999
+                  {N, []} when N >= 0, N < 253402300800 -> N;
                   _ -> 0
               end,
     list_to_binary(calendar:system_time_to_rfc3339(Seconds, [{offset, "Z"}])).

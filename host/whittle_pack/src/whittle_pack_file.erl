@@ -257,7 +257,16 @@ whole_file(Path, Bytes, Mode) ->
             Closed = file:close(Fd),
             steps([fun(_) -> Written end,
                    fun(_) -> Closed end,
-                   fun(_) -> file:change_mode(Path, Mode) end]);
+                   fun(_) -> change_mode(Path, Mode) end]);
         Error ->
             Error
+    end.
+
+%% The kernel has made the file without the bits of the umask. Who must not read it must not run it.
+change_mode(Path, Mode) ->
+    case file:read_link_info(Path) of
+        {ok, #file_info{mode = Made}} ->
+            Masked = 8#666 band bnot Made,
+            file:change_mode(Path, Mode band bnot (Masked bor ((Masked band 8#444) bsr 2)));
+        Error -> Error
     end.

@@ -120,7 +120,8 @@ settings(System, Env) ->
     [text(<<"etc/flags">>, [flags(), script_name(System)]),
      text(<<"etc/env">>, Env)]
         ++ [File#{path => <<"etc/", Path/binary>>}
-            || {Path, File} <- files(whittle_system:files(System)), is_config(Path)].
+            || {Path, File} <- files(whittle_system:files(System)),
+               is_config(Path) orelse is_included(Path)].
 
 %% Makes replacements for files that the target machine may lack, and adds further files.
 replacements(Options) ->
@@ -171,6 +172,9 @@ is_config(<<"vm.args">>) -> true;
 is_config(<<"sys.config">>) -> true;
 is_config(<<"sys.config.src">>) -> true;
 is_config(_) -> false.
+
+%% `sys.config' may name these files, and the kernel looks for them beside it.
+is_included(Path) -> filename:extension(Path) =:= <<".config">>.
 
 %% The other blocks
 

@@ -100,7 +100,7 @@ generate(#{template := {script, _, Template}, order := Order, steps := Steps},
     Stdlib = maps:get(stdlib, Apps),
     {Asked, Ask} = features(Stdlib),
     First = (Needed -- evaluator())
-        ++ [Module || Module <- Asked -- Needed,
+        ++ [Module || Module <- (Asked ++ user(Kernel)) -- Needed,
                       lists:any(fun(#{modules := Here}) -> is_map_key(Module, Here) end,
                                 [Kernel, Stdlib])],
     Instructions =
@@ -153,6 +153,8 @@ refresh({apply, {application, load, [{application, Name, _}]}}, Apps, _, _) ->
 refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
     instruction({start, Name, Type}, Apps);
 refresh({apply, {os, set_signal, [sigterm, handle]}}, _, _, _) ->
+    [];   % the kernel's start includes it
+refresh({apply, {code, del_path, ["."]}}, _, _, _) ->
     [];   % the kernel's start includes it
 refresh({apply, {erl_features, _, _}} = Apply, _, _, Here) ->
     [Apply || is_map_key(erl_features, Here)];
@@ -260,6 +262,7 @@ in_control({apply, {application, start_boot, [Name | _]}} = I, _)
   when Name =:= kernel; Name =:= stdlib -> [I];
 in_control({apply, {erl_features, _, _}} = I, _) -> [I];
 in_control({apply, {os, set_signal, _}} = I, _) -> [I];
+in_control({apply, {code, del_path, _}} = I, _) -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
@@ -343,6 +346,11 @@ features(#{modules := #{erl_features := Bytes}}) ->
 features(_) ->
     {[], []}.
 
+%% The code server of OTP 25 asks the current directory first, until no_current_directory/0. The
+%% kernel loads these modules before.
+user(#{modules := #{user := _}}) -> [user, user_drv, group, edlin];
+user(_) -> [].
+
 load(_, []) -> [];
 load(Apps, Modules) ->
     [{path, [ebin(App) || App <- Apps]}, {primLoad, Modules}].
@@ -356,11 +364,17 @@ instruction({load, Name}, Apps) ->
     end;
 instruction({start, Name, Type}, Apps) ->
     [{apply, {application, start_boot, [Name, Type]}} || is_map_key(Name, Apps)]
-        ++ [signals_are_heard() || Name =:= kernel].
+        ++ [Instruction || Name =:= kernel,
+                           Instruction <- [signals_are_heard(), no_current_directory()]].
 
 %% Tells the launcher that the kernel handles SIGTERM from now on. Before that the launcher holds
 %% the signal back, because no process would receive it (docs/launcher.md).
 signals_are_heard() -> {apply, {os, set_signal, [sigterm, handle]}}.
+
+%% In interactive mode, the code server also looks for modules in the current directory. A start
+%% script of a release uses embedded mode, which does not. Whoever can write to the directory that a
+%% program starts in must not replace its modules.
+no_current_directory() -> {apply, {code, del_path, ["."]}}.
 
 %% The application controller starts with the kernel's own term.
 kernel_process({kernelProcess, application_controller, _}, Kernel) ->

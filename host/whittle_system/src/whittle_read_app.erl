@@ -202,7 +202,8 @@ left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
     Others = [File || File <- names(Dir), not is_expected(File)]
         ++ ["ebin/" ++ File || File <- names(filename:join(Dir, "ebin")),
                                not lists:member(filename:extension(File), [".beam", ".app"]),
-                               hd(File) =/= $.],
+                               hd(File) =/= $.]
+        ++ lists:append([empty(Dir, Path) || Path <- directories(Dir, "priv")]),
     Shown = lists:sublist(Others, ?SHOWN),
     [io_lib:format("~ts: Whittle packs only modules, priv and include, and leaves out: ~ts~ts",
                    [Name, lists:join(", ", Shown),
@@ -211,6 +212,23 @@ left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
      || Others =/= [], not whittle_otp:is_otp(Name)];
 left_out(_, _) ->
     [].
+
+%% A pack has only files, and the directories of their paths.
+empty(Dir, Path) ->
+    case file:list_dir_all(filename:join(Dir, Path)) of
+        {ok, []} -> [Path ++ "/ (empty)"];
+        {ok, _} -> lists:append([empty(Dir, Below) || Below <- directories(Dir, Path)]);
+        {error, _} -> []
+    end.
+
+%% Lists the directories in a directory, without links.
+directories(Dir, Path) ->
+    case file:list_dir(filename:join(Dir, Path)) of
+        {ok, Names} -> [Below || Name <- lists:sort(Names), Below <- [Path ++ "/" ++ Name],
+                                 {ok, #file_info{type = directory}}
+                                     <- [file:read_link_info(filename:join(Dir, Below))]];
+        {error, _} -> []
+    end.
 
 names(Dir) ->
     case file:list_dir(Dir) of

@@ -35,11 +35,20 @@ read(Dir, Place, Name, Vsn, Context) ->
 %% Internal
 
 found(Kept, CookieNotes, Env, {Dir, Place, Name, Vsn}) ->
-    {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
+    Paths = [Path || {Path, _, _} <- Kept],
+    {Files, Notes} = lists:mapfoldl(fun(File, Before) -> file(File, Paths, Before) end, [], Kept),
     {Shell, ShellNotes} = shell_env(Env),
+    Script = script_env(Place, Name, Vsn),
     {maps:from_list(Files),
-     maps:merge(script_env(Place, Name, Vsn), Shell),
-     CookieNotes ++ lists:reverse(Notes) ++ ShellNotes ++ outside(Dir)}.
+     maps:merge(Script, Shell),
+     CookieNotes ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell) ++ outside(Dir)}.
+
+%% The start script of Mix gives the node a name.
+no_name(#{<<"RELEASE_COMMAND">> := _, <<"RELEASE_NAME">> := {_, Name}}, Shell)
+  when not is_map_key(<<"RELEASE_DISTRIBUTION">>, Shell) ->
+    [["Mix's start script gives the node the name ", Name, ". The program has no name, unless you "
+      "set RELEASE_NODE=", Name, " and RELEASE_DISTRIBUTION=sname at its start"]];
+no_name(_, _) -> [].
 
 %% Internal: files
 
@@ -73,8 +82,8 @@ is_kept(Path) ->
 is_cookie_file(Path) ->
     lists:member(filename:basename(Path), [<<"COOKIE">>, <<".erlang.cookie">>]).
 
-file({Path, Mode, {ok, Bytes0}}, Notes) ->
-    {Bytes, New} = content(Path, Bytes0),
+file({Path, Mode, {ok, Bytes0}}, Paths, Notes) ->
+    {Bytes, New} = content(Path, Bytes0, Paths),
     {{name(Path), #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
 
 %% Names a file. The launcher expands variables in both. The template comes later in order, so it
@@ -82,12 +91,13 @@ file({Path, Mode, {ok, Bytes0}}, Notes) ->
 name(<<"vm.args.src">>) -> <<"vm.args">>;
 name(Path) -> Path.
 
-content(<<"sys.config">>, Bytes) ->
-    {ok, Further} = config(Bytes),
+content(<<"sys.config">>, Bytes, Paths) ->
+    {ok, Included} = config(Bytes),
+    Further = [Name || Name <- Included, not lists:member(included(Name), Paths)],
     {Now, Notes} = without_reboot(Bytes),
     {Now, [["sys.config names further files, which must exist when the program starts: ",
             lists:join(", ", Further)] || Further =/= []] ++ Notes};
-content(Path, Bytes) ->
+content(Path, Bytes, _) ->
     %% A program or vm.args can name a further file of flags, as prod.vm.args.
     case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of
         match ->
@@ -97,6 +107,10 @@ content(Path, Bytes) ->
             end;
         nomatch -> {Bytes, []}
     end.
+
+%% The kernel adds the extension itself, and looks beside sys.config first.
+included(Name) ->
+    unicode:characters_to_binary(filename:rootname(Name, ".config") ++ ".config").
 
 %% Removes the restart from the configuration. Elixir can write the configuration that it read at
 %% run time into a file and restart the node. Here it cannot write the file, and it can also

@@ -400,7 +400,7 @@ mix_release(Config) ->
     [?assertMatch({_, _}, binary:match(Notes, Words))
      || Words <- [<<"removed the cookie in releases/COOKIE, ">>, <<"RELEASE_COOKIE">>,
                   <<"consolidated protocols">>,
-                  <<"export WHO=$(id -un)">>]],
+                  <<"export WHO=$(id -un)">>, <<"RELEASE_DISTRIBUTION=sname">>]],
     {ok, Small, #{}} = whittle_pass:run(made:passes(), #{}, System),
     ?assertEqual({3, <<"Good morning 1,2,3 true\n">>}, run(Small, [], Config)).
 

@@ -19,7 +19,7 @@
          large_texts/1, large_files/1,
          large_escripts/1, heads_of_escripts/1,
          deep_files/1, unlisted_directory/1, reserved_names/1, host_tools/1, large_settings/1,
-         endless_sources/1, endless_files/1, notices/1, files_left_out/1]).
+         endless_sources/1, endless_files/1, notices/1, files_left_out/1, empty_directories/1]).
 
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
@@ -36,7 +36,7 @@ all() ->
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_texts, large_files,
      large_escripts, heads_of_escripts,
      deep_files, unlisted_directory, reserved_names, host_tools, large_settings,
-     endless_sources, endless_files, notices, files_left_out].
+     endless_sources, endless_files, notices, files_left_out, empty_directories].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -1158,6 +1158,18 @@ files_left_out(Config) ->
     [made:file(filename:join(Dir, "x" ++ integer_to_list(N)), "") || N <- lists:seq(1, 4)],
     ?assertEqual([<<"app: Whittle packs only modules, priv and include, and leaves out: etc/, "
                     "top.cfg, x1, x2, x3 and 2 more">>], Notes()).
+
+%% A pack has only files.
+empty_directories(Config) ->
+    Dir = made:app(in("app", Config), app, [], [{app, "-module(app)."}]),
+    made:file(filename:join(Dir, "priv/full/file"), ""),
+    ok = filelib:ensure_path(filename:join(Dir, "priv/full/empty")),
+    ok = filelib:ensure_path(filename:join(Dir, "priv/inbox")),
+    {ok, System} = read(Dir),
+    [#{notes := Notes}] = whittle_system:ledger(System),
+    ?assertEqual([<<"app: Whittle packs only modules, priv and include, and leaves out: "
+                    "priv/full/empty/ (empty), priv/inbox/ (empty)">>],
+                 [Note || Note <- Notes, binary:match(Note, <<"leaves out">>) =/= nomatch]).
 
 no_otp(Config) ->
     ?assertMatch({error, {no_otp, _}},
