@@ -97,6 +97,16 @@ content(<<"sys.config">>, Bytes, Paths) ->
     {Now, Notes} = without_reboot(Bytes),
     {Now, [["sys.config names further files, which must exist when the program starts: ",
             lists:join(", ", Further)] || Further =/= []] ++ Notes};
+content(<<"sys.config.src">>, Bytes, _) ->
+    %% The launcher replaces the variables. The kernel gets the result without its directory.
+    Filled = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
+    Names = case config(Filled) of
+                {ok, Included} -> Included;
+                {error, _} -> []
+            end,
+    {Bytes, [["sys.config.src names further files, which must exist when the program starts, in "
+              "its current directory unless they have an absolute path: ", lists:join(", ", Names)]
+             || Names =/= []]};
 content(Path, Bytes, _) ->
     %% A program or vm.args can name a further file of flags, as prod.vm.args.
     case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of

@@ -749,7 +749,13 @@ bad_config(Config) ->
         whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
                                         #{kind => input}),
     ?assertEqual(["sys.config names further files, which must exist when the program starts: more"],
-                 [lists:flatten(Note) || Note <- Notes]).
+                 [lists:flatten(Note) || Note <- Notes]),
+    made:file(in("rel/releases/1/more.config", Config), "[]."),
+    made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]}, \"more\"]."),
+    {ok, {_, _, [Note]}} =
+        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                   #{kind => input}),
+    ?assertMatch({match, _}, re:run(Note, "sys.config.src names .* directory .*: more$")).
 
 %% Such names in an .app file would lead out of an output, or look like options.
 odd_names(Config) ->
