@@ -89,7 +89,10 @@ dump() -> docket_worker:run(fun dumped/0, ?DUMP_MS, mnesia_tm) =:= {done, true}.
 
 %% The locks wait for the end of each change.
 dumped() ->
-    Log = filename:join(mnesia:system_info(directory), "LATEST.LOG"),
+    [Log, Former] = [filename:join(mnesia:system_info(directory), Name)
+                     || Name <- ["LATEST.LOG", "PREVIOUS.LOG"]],
+    %% The locks must not wait for a dump that goes on.
+    ok = gone(Former),
     {atomic, {Dumper, Ended}} =
         mnesia:transaction(fun() ->
                                    ok = lock(),
@@ -99,6 +102,14 @@ dumped() ->
                                    Dumper
                            end),
     receive {'DOWN', Ended, process, Dumper, Result} -> Result =:= dumped end.
+
+gone(File) ->
+    case file:read_file_info(File, [raw]) of
+        {ok, _} ->
+            receive after ?POLL_MS -> ok end,
+            gone(File);
+        {error, _} -> ok
+    end.
 
 lock() ->
     _ = [mnesia:read_lock_table(Name) || Name <- docket_mnesia_tables:names()],
