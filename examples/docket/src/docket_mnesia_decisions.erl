@@ -14,16 +14,18 @@
 %%   aborted. So the others dump their logs first.
 %% - A dump finds a change for which not all nodes have voted. It waits for 0.1 s, and leaves the
 %%   change out (`mnesia_recover:wait_for_decision/2'). So the log that is dumped here has no change
-%%   that has not ended: the tables are locked while the log moves away, and while a node starts,
-%%   because then Mnesia dumps the logs of all nodes by itself.
+%%   that has not ended: changes are held up while the log moves away, and also while a node starts
+%%   or a table gets a copy, because then Mnesia dumps the logs of all nodes by itself.
 %% @hidden
 -module(docket_mnesia_decisions).
 
 -export([init/0, stop/0, silence/1, await_logged/0]).
--export([dump/0, dump_if_due/0, before_start/1, starts/2, hold/1]).
+-export([dump/0, dump_if_due/0, before_start/1, starts/2, while_held/2, hold/1]).
 
 -include_lib("kernel/include/file.hrl").
 
+%% Each change writes a row of this table.
+-define(TABLE, docket_case).
 -define(SILENCE_MS, 1000).
 %% Mnesia dumps its log by itself after so many changes or milliseconds: never.
 -define(NEVER, 1 bsl 40).
@@ -95,7 +97,7 @@ dumped() ->
     ok = gone(Former),
     {atomic, {Dumper, Ended}} =
         mnesia:transaction(fun() ->
-                                   ok = lock(),
+                                   _ = lock(),
                                    Before = inode(Log),
                                    Dumper = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
                                    ok = moved(Log, Before, Dumper),
@@ -111,9 +113,8 @@ gone(File) ->
         {error, _} -> ok
     end.
 
-lock() ->
-    _ = [mnesia:read_lock_table(Name) || Name <- docket_mnesia_tables:names()],
-    ok.
+%% Waits for the end of each change, and holds up further ones.
+lock() -> mnesia:read_lock_table(?TABLE).
 
 %% Waits until the dump has begun or ended. The new log is another file while the old one is there.
 %% An empty log stays.
@@ -161,10 +162,15 @@ earlier(Result) -> Result.
 -spec starts([node()], fun(() -> Result)) -> Result | {wait, iodata()}.
 starts([], Start) -> Start();
 starts(Sources, Start) ->
-    Held = asked(running(Sources), hold, [node()]),
+    while_held(running(Sources), fun() -> together(Start(), Sources) end).
+
+%% @doc Calls a function while the given nodes make no changes, for up to two seconds.
+-spec while_held([node()], fun(() -> Result)) -> Result | {wait, iodata()}.
+while_held(Nodes, Fun) ->
+    Held = asked(Nodes, hold, [node()]),
     try
         case [Node || {Node, Result} <- Held, not is_held(Result)] of
-            [] -> together(Start(), Sources);
+            [] -> Fun();
             Busy -> {wait, ["waits for the end of a change on ", docket_config:names(Busy)]}
         end
     after
@@ -208,7 +214,7 @@ hold(Node) ->
 hold(Node, Caller) ->
     true = erlang:monitor_node(Node, true),
     mnesia:transaction(fun() ->
-                               ok = lock(),
+                               _ = lock(),
                                Caller ! {self(), held},
                                receive
                                    release -> ok;

@@ -51,7 +51,12 @@ copies(?FRAGMENTED) ->
                         {Kind, 1}]}];
 copies(_) -> [{kind(), [node()]}].
 
+%% Mnesia locks the table itself, which holds up the changes of that table only.
+held(docket_case, Fun) -> Fun();
+held(_, Fun) -> docket_mnesia_decisions:while_held(mnesia:system_info(running_db_nodes), Fun).
+
 done(_, {atomic, ok}) -> ok;
+done(_, {wait, _} = Wait) -> Wait;
 done(Name, {aborted, {already_exists, Name}}) -> ok;
 done(Name, {aborted, {already_exists, Name, _}}) -> ok;
 done(_, {aborted, {not_active, _, _, Nodes}}) ->
@@ -83,7 +88,9 @@ copy(Name) ->
         {false, _} -> {wait, "waits until the tables exist"};
         {true, _} ->
             case mnesia:table_info(Name, storage_type) of
-                unknown -> done(Name, mnesia:add_table_copy(Name, node(), kind()));
+                unknown ->
+                    Add = fun() -> mnesia:add_table_copy(Name, node(), kind()) end,
+                    done(Name, held(Name, Add));
                 _ -> ok
             end
     end.
@@ -139,11 +146,15 @@ other_fields() ->
 upgrade() ->
     Version = docket_cases:version(),
     docket_attempt:steps(
-      [fun() -> upgraded(mnesia:write_table_property(Name, {docket_version, Version})) end
-       || Name <- older()]
+      [fun() ->
+               Property = {docket_version, Version},
+               upgraded(held(Name, fun() -> mnesia:write_table_property(Name, Property) end))
+       end || Name <- older()]
       ++ [fun() ->
-                  upgraded(mnesia:transform_table(Name, fun docket_cases:upgraded/1, Fields))
+                  Transform = fun docket_cases:upgraded/1,
+                  upgraded(held(Name, fun() -> mnesia:transform_table(Name, Transform, Fields) end))
           end || {Name, Fields} <- other_fields()]).
 
 upgraded({atomic, ok}) -> ok;
+upgraded({wait, _}) -> {error, busy};
 upgraded({aborted, Reason}) -> {error, Reason}.
