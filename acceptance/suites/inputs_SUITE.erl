@@ -47,7 +47,7 @@ sys_config(Config) ->
 %% A file that sys.config names lies beside it, and not in the current directory.
 included_config(Config) ->
     Dir = in("included", Config),
-    [] = os:cmd("cp -RL '" ++ proplists:get_value(release, Config) ++ "' '" ++ Dir ++ "'"),
+    {0, _} = running:run("/bin/cp", ["-RL", proplists:get_value(release, Config), Dir]),
     [Sys] = filelib:wildcard(filename:join(Dir, "releases/*/sys.config")),
     Place = filename:dirname(Sys),
     Written = fun(File, Text) ->
@@ -60,8 +60,8 @@ included_config(Config) ->
     Written(in("decoy/more.config", Config), "[{probe, [{color, \"decoy\"}]}].\n"),
     Program = running:build(Dir, in("with_included", Config)),
     [?assertEqual({0, <<"\"included\"\n">>},
-                  running:run(Program, ["color"], #{cd => Place1, env => env(Config)}))
-     || Place1 <- ["/", in("decoy", Config)]].
+                  running:run(Program, ["color"], #{cd => Current, env => env(Config)}))
+     || Current <- ["/", in("decoy", Config)]].
 
 %% Modules come from the program only.
 current_directory(Config) ->
@@ -76,7 +76,7 @@ current_directory(Config) ->
 in(Name, Config) -> filename:join(proplists:get_value(priv_dir, Config), Name).
 
 sys_config_of_the_machine(Config) ->
-    File = filename:join(proplists:get_value(priv_dir, Config), "machine.config"),
+    File = in("machine.config", Config),
     ok = file:write_file(File, "[{probe, [{color, \"the machine's\"}]}].\n"),
     [?assertEqual({0, <<"\"the machine's\"\n">>},
                   here(Release, ["color"], [{"RELX_CONFIG_PATH", File}], Config))
@@ -102,7 +102,7 @@ vm_args(Config) ->
     ?assertEqual({0, <<"\"round\"\n">>}, alone(settled, ["env", "SHAPE"], [], Config)).
 
 vm_args_of_the_machine(Config) ->
-    File = filename:join(proplists:get_value(priv_dir, Config), "machine.args"),
+    File = in("machine.args", Config),
     ok = file:write_file(File, "+P 200000\n-words another\n"),
     Env = [{"VMARGS_PATH", File}],
     ?assertEqual({0, <<"262144\n">>}, here(settled, ["limit"], Env, Config)),

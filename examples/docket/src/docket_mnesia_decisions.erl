@@ -20,7 +20,7 @@
 -module(docket_mnesia_decisions).
 
 -export([init/0, stop/0, silence/1, await_logged/0]).
--export([dump/0, dump_if_due/0, before_start/1, starts/2, while_held/2, hold/1]).
+-export([dump/0, dump_if_due/0, before_start/1, starts/2, change_table/2, hold/1]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -94,42 +94,40 @@ dumped() ->
     [Log, Former] = [filename:join(mnesia:system_info(directory), Name)
                      || Name <- ["LATEST.LOG", "PREVIOUS.LOG"]],
     %% The locks must not wait for a dump that goes on.
-    ok = gone(Former),
+    ok = until(fun() -> is_atom(inode(Former)) end, infinity),
     {atomic, {Dumper, Ended}} =
         mnesia:transaction(fun() ->
                                    _ = lock(),
                                    Before = inode(Log),
-                                   Dumper = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
-                                   ok = moved(Log, Before, Dumper),
-                                   Dumper
+                                   Process = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
+                                   ok = until(fun() -> has_begun(Log, Before, Process) end,
+                                              infinity),
+                                   Process
                            end),
     receive {'DOWN', Ended, process, Dumper, Result} -> Result =:= dumped end.
-
-gone(File) ->
-    case file:read_file_info(File, [raw]) of
-        {ok, _} ->
-            receive after ?POLL_MS -> ok end,
-            gone(File);
-        {error, _} -> ok
-    end.
 
 %% Waits for the end of each change, and holds up further ones.
 lock() -> mnesia:read_lock_table(?TABLE).
 
-%% Waits until the dump has begun or ended. The new log is another file while the old one is there.
-%% An empty log stays.
-moved(Log, Before, {Dumper, _} = Process) ->
-    case inode(Log) =:= Before andalso is_process_alive(Dumper) of
-        false -> ok;
-        true ->
-            receive after ?POLL_MS -> ok end,
-            moved(Log, Before, Process)
-    end.
+%% Tells whether the dump has begun, or has ended. The new log is another file while the old one is
+%% there. An empty log stays.
+has_begun(Log, Before, {Dumper, _}) ->
+    inode(Log) =/= Before orelse not is_process_alive(Dumper).
 
-inode(Log) ->
-    case file:read_file_info(Log, [raw]) of
+%% Returns an atom if there is no such file.
+inode(File) ->
+    case file:read_file_info(File, [raw]) of
         {ok, #file_info{inode = Inode}} -> Inode;
         {error, Reason} -> Reason
+    end.
+
+%% Waits until a function returns true, or until a time in milliseconds.
+until(Is, End) ->
+    case Is() orelse erlang:monotonic_time(millisecond) >= End of
+        true -> ok;
+        false ->
+            receive after ?POLL_MS -> ok end,
+            until(Is, End)
     end.
 
 %% @doc Lets the nodes from which this one loads its rows, and all that they are connected to, dump
@@ -164,8 +162,13 @@ starts([], Start) -> Start();
 starts(Sources, Start) ->
     while_held(running(Sources), fun() -> together(Start(), Sources) end).
 
-%% @doc Calls a function while the given nodes make no changes, for up to two seconds.
--spec while_held([node()], fun(() -> Result)) -> Result | {wait, iodata()}.
+%% @doc Calls a function that gives a table a copy or another form, while no node makes changes.
+%% Mnesia itself locks the table, which is enough for the one that each change writes.
+-spec change_table(atom(), fun(() -> Result)) -> Result | {wait, iodata()}.
+change_table(?TABLE, Change) -> Change();
+change_table(_, Change) -> while_held(mnesia:system_info(running_db_nodes), Change).
+
+%% Calls a function while the given nodes make no changes, for up to two seconds.
 while_held(Nodes, Fun) ->
     Held = asked(Nodes, hold, [node()]),
     try
@@ -182,17 +185,9 @@ is_held({ok, {held, _}}) -> true;
 is_held(_) -> false.
 
 together(ok, Sources) ->
-    merged(Sources, erlang:monotonic_time(millisecond) + ?MERGE_MS);
+    until(fun() -> Sources -- mnesia:system_info(running_db_nodes) =:= [] end,
+          erlang:monotonic_time(millisecond) + ?MERGE_MS);
 together(Result, _) -> Result.
-
-merged(Sources, Until) ->
-    Running = mnesia:system_info(running_db_nodes),
-    case Sources -- Running =/= [] andalso erlang:monotonic_time(millisecond) < Until of
-        false -> ok;
-        true ->
-            receive after ?POLL_MS -> ok end,
-            merged(Sources, Until)
-    end.
 
 %% @doc Waits for the end of all changes of this node, and holds up further ones while another node
 %% starts: until the returned process gets `release', that node ends, or some time is over. Other

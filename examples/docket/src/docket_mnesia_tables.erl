@@ -51,10 +51,6 @@ copies(?FRAGMENTED) ->
                         {Kind, 1}]}];
 copies(_) -> [{kind(), [node()]}].
 
-%% Mnesia locks the table itself, which holds up the changes of that table only.
-held(docket_case, Fun) -> Fun();
-held(_, Fun) -> docket_mnesia_decisions:while_held(mnesia:system_info(running_db_nodes), Fun).
-
 done(_, {atomic, ok}) -> ok;
 done(_, {wait, _} = Wait) -> Wait;
 done(Name, {aborted, {already_exists, Name}}) -> ok;
@@ -90,7 +86,7 @@ copy(Name) ->
             case mnesia:table_info(Name, storage_type) of
                 unknown ->
                     Add = fun() -> mnesia:add_table_copy(Name, node(), kind()) end,
-                    done(Name, held(Name, Add));
+                    done(Name, docket_mnesia_decisions:change_table(Name, Add));
                 _ -> ok
             end
     end.
@@ -148,13 +144,16 @@ upgrade() ->
     docket_attempt:steps(
       [fun() ->
                Property = {docket_version, Version},
-               upgraded(held(Name, fun() -> mnesia:write_table_property(Name, Property) end))
+               upgraded(Name, fun() -> mnesia:write_table_property(Name, Property) end)
        end || Name <- older()]
       ++ [fun() ->
                   Transform = fun docket_cases:upgraded/1,
-                  upgraded(held(Name, fun() -> mnesia:transform_table(Name, Transform, Fields) end))
+                  upgraded(Name, fun() -> mnesia:transform_table(Name, Transform, Fields) end)
           end || {Name, Fields} <- other_fields()]).
 
-upgraded({atomic, ok}) -> ok;
-upgraded({wait, _}) -> {error, busy};
-upgraded({aborted, Reason}) -> {error, Reason}.
+upgraded(Name, Change) ->
+    case docket_mnesia_decisions:change_table(Name, Change) of
+        {atomic, ok} -> ok;
+        {wait, _} -> {error, busy};
+        {aborted, Reason} -> {error, Reason}
+    end.

@@ -111,9 +111,6 @@ activity(Kind, Fun) ->
     case docket_worker:run(fun() -> attempt(Kind, Mode, Fun) end, docket_config:get(deadline),
                            mnesia_tm) of
         {done, Result} -> Result;
-        %% Mnesia ends, with all activities.
-        {failed, shutdown} when Kind =:= write -> {{error, unknown}, #run{}};
-        {failed, shutdown} -> {{error, not_ready}, #run{}};
         {failed, Reason} -> exit(Reason);
         {stopped, Reason} when Kind =:= write, Reason =/= noproc -> {{error, unknown}, #run{}};
         {stopped, _} -> {{error, not_ready}, #run{}}

@@ -30,4 +30,6 @@ stopped(Worker, Ended, Why) ->
     end.
 
 ended({?MODULE, Result}) -> {done, Result};
+%% The watched process may end its activities before this hears of its end.
+ended(shutdown) -> {stopped, shutdown};
 ended(Reason) -> {failed, Reason}.

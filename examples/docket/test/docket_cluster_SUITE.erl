@@ -14,7 +14,7 @@
 -export([overwritten/1, last_change/0, doubt_at_end/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2]).
+                       create/1, new_case/1, new_case_again/1, show/2, until/1]).
 
 -define(SECRET, "secret").
 
@@ -196,11 +196,11 @@ slow_vote(Config) ->
     Writes = on(B, mnesia, system_info, [transaction_log_writes]),
     Test = self(),
     _ = spawn_link(fun() -> Test ! {made, new_case_again(A)} end),
-    ok = until_logged(B, Writes),
+    ok = until(fun() -> on(B, mnesia, system_info, [transaction_log_writes]) =/= Writes end),
     Restarts = on(B, mnesia, system_info, [transaction_restarts]),
     {Dumper, Ended} =
         spawn_monitor(fun() -> exit({dumped, on(B, docket_mnesia_decisions, dump, [])}) end),
-    ok = until_waits(B, Dumper, Restarts),
+    ok = until(fun() -> waits(B, Restarts) orelse not is_process_alive(Dumper) end),
     ok = on(C, sys, resume, [mnesia_tm]),
     Id = receive {made, Made} -> Made end,
     receive {'DOWN', Ended, process, Dumper, Result} -> ?assertEqual({dumped, true}, Result) end,
@@ -212,13 +212,9 @@ slow_vote(Config) ->
     ok = kill(Alone).
 
 %% A transaction that waits for locks is in the queue, or starts again and again.
-until_waits(Peer, Dumper, Restarts) ->
-    Waits = on(Peer, mnesia, system_info, [lock_queue]) =/= []
-        orelse on(Peer, mnesia, system_info, [transaction_restarts]) > Restarts,
-    case Waits orelse not is_process_alive(Dumper) of
-        true -> ok;
-        false -> until_waits(Peer, Dumper, Restarts)
-    end.
+waits(Peer, Restarts) ->
+    on(Peer, mnesia, system_info, [lock_queue]) =/= []
+        orelse on(Peer, mnesia, system_info, [transaction_restarts]) > Restarts.
 
 %% Mnesia does not dump its log by itself, but docket does: the log becomes another file.
 dumps(Config) ->
@@ -226,27 +222,18 @@ dumps(Config) ->
     [Peer] = started([Name], Config),
     ?assert(on(Peer, mnesia, system_info, [dump_log_write_threshold]) > 1 bsl 32),
     Log = filename:join(dir(Name, Config), "LATEST.LOG"),
-    ok = until_moved(Peer, Log, file:read_link_info(Log)),
+    {ok, #file_info{inode = Before}} = file:read_link_info(Log),
+    ok = until(fun() ->
+                       _ = new_case(Peer),
+                       case file:read_link_info(Log) of
+                           {ok, #file_info{inode = Now}} -> Now =/= Before;
+                           %% The former log has just moved away.
+                           {error, enoent} -> true
+                       end
+               end),
     stopped([Peer]).
 
-until_moved(Peer, Log, {ok, #file_info{inode = Inode}} = Before) ->
-    _ = new_case(Peer),
-    case file:read_link_info(Log) of
-        {ok, #file_info{inode = Inode}} -> until_moved(Peer, Log, Before);
-        _ -> ok
-    end.
-
-until_logged(Peer, Writes) ->
-    case on(Peer, mnesia, system_info, [transaction_log_writes]) of
-        Writes -> until_logged(Peer, Writes);
-        _ -> ok
-    end.
-
-until_loaded(Peer) ->
-    case on(Peer, docket_mnesia_replica, is_complete, []) of
-        true -> ok;
-        false -> until_loaded(Peer)
-    end.
+until_loaded(Peer) -> until(fun() -> on(Peer, docket_mnesia_replica, is_complete, []) end).
 
 %% All of them have the cases afterwards.
 killed_and_started(Ids, Peers, Config) ->
@@ -441,10 +428,7 @@ disk_fails(Peer) ->
     until(Peer, ready, true).
 
 until_restarted(Peer, Before) ->
-    case on(Peer, erlang, whereis, [mnesia_sup]) of
-        Before -> until_restarted(Peer, Before);
-        _ -> ok
-    end.
+    until(fun() -> on(Peer, erlang, whereis, [mnesia_sup]) =/= Before end).
 
 %% The first node was down while the others went on, and all nodes were killed then. The first one
 %% must not load its old rows, also when it meets only one of the others.

@@ -5,7 +5,7 @@
 -module(docket_nodes).
 
 -export([names/1, start/3, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
--export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2]).
+-export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1]).
 
 %% Makes names of nodes that no other test has, one for each letter.
 names(Letters) ->
@@ -79,3 +79,10 @@ new_case_again(Peer) ->
     end.
 
 show(Key, Peer) -> on(Peer, docket, run, [{show, Key}]).
+
+%% Asks again and again. Each question takes as long as the node needs.
+until(Fun) ->
+    case Fun() of
+        true -> ok;
+        false -> until(Fun)
+    end.

@@ -9,7 +9,7 @@
 -export([new_cases/2, written/2, taken/3]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2]).
+                       create/1, new_case/1, new_case_again/1, show/2, until/1]).
 
 -define(SECRET, "secret").
 
@@ -86,8 +86,7 @@ leader_killed(Config) ->
     Peers = started(names(3), Config),
     Writers = [start_writer(Peer) || Peer <- Peers],
     Early = acknowledged(100),
-    Leader = leader(hd(Peers)),
-    Lost = hd([Peer || Peer <- Peers, on(Peer, erlang, node, []) =:= Leader]),
+    {Leader, Lost} = leading(Peers),
     ok = kill(Lost),
     [A, B] = Peers -- [Lost],
     Late = acknowledged(100),
@@ -161,8 +160,7 @@ replaced_of_two(Config) ->
 %% After many changes a snapshot takes the place of the log, also on a node that was not there.
 long_log(Config) ->
     Peers = started(names(3), Config),
-    Leader = leader(hd(Peers)),
-    Lost = hd([Peer || Peer <- Peers, on(Peer, erlang, node, []) =:= Leader]),
+    {Leader, Lost} = leading(Peers),
     ok = kill(Lost),
     ok = file:del_dir_r(dir(Leader, Config)),
     [A, B] = Peers -- [Lost],
@@ -269,6 +267,11 @@ leader(Peer) ->
     {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),
     Node.
 
+leading(Peers) ->
+    Leader = leader(hd(Peers)),
+    [Lost] = [Peer || Peer <- Peers, on(Peer, erlang, node, []) =:= Leader],
+    {Leader, Lost}.
+
 %% Opens cases on this node: a number in each of several processes.
 new_cases(Processes, Count) ->
     Pids = [spawn_monitor(fun() -> exit({keys, [new_case() || _ <- lists:seq(1, Count)]}) end)
@@ -308,10 +311,3 @@ acknowledged(0) ->
     after 0 -> []
     end;
 acknowledged(Count) -> [receive {acknowledged, Id} -> Id end || _ <- lists:seq(1, Count)].
-
-%% Asks again and again. Each question takes as long as the node needs.
-until(Fun) ->
-    case Fun() of
-        true -> ok;
-        false -> until(Fun)
-    end.

@@ -203,7 +203,7 @@ left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
         ++ ["ebin/" ++ File || File <- names(filename:join(Dir, "ebin")),
                                not lists:member(filename:extension(File), [".beam", ".app"]),
                                hd(File) =/= $.]
-        ++ lists:append([empty(Dir, Path) || Path <- directories(Dir, "priv")]),
+        ++ (empty(Dir, "priv") -- [empty("priv")]),
     Shown = lists:sublist(Others, ?SHOWN),
     [io_lib:format("~ts: Whittle packs only modules, priv and include, and leaves out: ~ts~ts",
                    [Name, lists:join(", ", Shown),
@@ -213,22 +213,20 @@ left_out(Dir, #{name := Name, origin := #{kind := input}}) ->
 left_out(_, _) ->
     [].
 
-%% A pack has only files, and the directories of their paths.
+%% Names the empty directories. A pack has only files, and the directories of their paths.
 empty(Dir, Path) ->
     case file:list_dir_all(filename:join(Dir, Path)) of
-        {ok, []} -> [Path ++ "/ (empty)"];
-        {ok, _} -> lists:append([empty(Dir, Below) || Below <- directories(Dir, Path)]);
+        {ok, []} -> [empty(Path)];
+        {ok, Names} ->
+            lists:append([empty(Dir, Below) || Name <- lists:sort(Names), is_list(Name),
+                                               Below <- [Path ++ "/" ++ Name],
+                                               {ok, #file_info{type = directory}}
+                                                   <- [file:read_link_info(
+                                                         filename:join(Dir, Below))]]);
         {error, _} -> []
     end.
 
-%% Lists the directories in a directory, without links.
-directories(Dir, Path) ->
-    case file:list_dir(filename:join(Dir, Path)) of
-        {ok, Names} -> [Below || Name <- lists:sort(Names), Below <- [Path ++ "/" ++ Name],
-                                 {ok, #file_info{type = directory}}
-                                     <- [file:read_link_info(filename:join(Dir, Below))]];
-        {error, _} -> []
-    end.
+empty(Path) -> Path ++ "/ (empty)".
 
 names(Dir) ->
     case file:list_dir(Dir) of

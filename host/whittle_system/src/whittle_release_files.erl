@@ -35,13 +35,13 @@ read(Dir, Place, Name, Vsn, Context) ->
 %% Internal
 
 found(Kept, CookieNotes, Env, {Dir, Place, Name, Vsn}) ->
-    Paths = [Path || {Path, _, _} <- Kept],
-    {Files, Notes} = lists:mapfoldl(fun(File, Before) -> file(File, Paths, Before) end, [], Kept),
+    {Files, Notes} = lists:mapfoldl(fun file/2, [], Kept),
     {Shell, ShellNotes} = shell_env(Env),
     Script = script_env(Place, Name, Vsn),
     {maps:from_list(Files),
      maps:merge(Script, Shell),
-     CookieNotes ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell) ++ outside(Dir)}.
+     CookieNotes ++ further(Kept) ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell)
+         ++ outside(Dir)}.
 
 %% The start script of Mix gives the node a name.
 no_name(#{<<"RELEASE_COMMAND">> := _, <<"RELEASE_NAME">> := {_, Name}}, Shell)
@@ -82,8 +82,8 @@ is_kept(Path) ->
 is_cookie_file(Path) ->
     lists:member(filename:basename(Path), [<<"COOKIE">>, <<".erlang.cookie">>]).
 
-file({Path, Mode, {ok, Bytes0}}, Paths, Notes) ->
-    {Bytes, New} = content(Path, Bytes0, Paths),
+file({Path, Mode, {ok, Bytes0}}, Notes) ->
+    {Bytes, New} = content(Path, Bytes0),
     {{name(Path), #{mode => Mode, bytes => Bytes}}, New ++ Notes}.
 
 %% Names a file. The launcher expands variables in both. The template comes later in order, so it
@@ -91,23 +91,8 @@ file({Path, Mode, {ok, Bytes0}}, Paths, Notes) ->
 name(<<"vm.args.src">>) -> <<"vm.args">>;
 name(Path) -> Path.
 
-content(<<"sys.config">>, Bytes, Paths) ->
-    {ok, Included} = config(Bytes),
-    Further = [Name || Name <- Included, not lists:member(included(Name), Paths)],
-    {Now, Notes} = without_reboot(Bytes),
-    {Now, [["sys.config names further files, which must exist when the program starts: ",
-            lists:join(", ", Further)] || Further =/= []] ++ Notes};
-content(<<"sys.config.src">>, Bytes, _) ->
-    %% The launcher replaces the variables. The kernel gets the result without its directory.
-    Filled = re:replace(Bytes, "\\$\\{[^}]*\\}", "0", [global, {return, binary}]),
-    Names = case config(Filled) of
-                {ok, Included} -> Included;
-                {error, _} -> []
-            end,
-    {Bytes, [["sys.config.src names further files, which must exist when the program starts, in "
-              "its current directory unless they have an absolute path: ", lists:join(", ", Names)]
-             || Names =/= []]};
-content(Path, Bytes, _) ->
+content(<<"sys.config">>, Bytes) -> without_reboot(Bytes);
+content(Path, Bytes) ->
     %% A program or vm.args can name a further file of flags, as prod.vm.args.
     case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of
         match ->
@@ -118,8 +103,31 @@ content(Path, Bytes, _) ->
         nomatch -> {Bytes, []}
     end.
 
-%% The kernel adds the extension itself, and looks beside sys.config first.
-included(Name) ->
+%% Names the files that a configuration names and that the release lacks. The kernel looks beside
+%% sys.config first. It gets a template, in which the launcher replaces the variables, without its
+%% directory.
+further(Kept) ->
+    Paths = [Path || {Path, _, _} <- Kept],
+    Missing = [Name || {<<"sys.config">>, _, {ok, Bytes}} <- Kept, Name <- included(Bytes),
+                       not lists:member(with_extension(Name), Paths)],
+    Variable = "\\$\\{[^}]*\\}",
+    OfTemplate = [Name || {<<"sys.config.src">>, _, {ok, Bytes}} <- Kept,
+                          Name <- included(re:replace(Bytes, Variable, "0",
+                                                      [global, {return, binary}]))],
+    [["sys.config names further files, which must exist when the program starts: ",
+      lists:join(", ", Missing)] || Missing =/= []]
+        ++ [["sys.config.src names further files, which must exist when the program starts, in its "
+             "current directory unless they have an absolute path: ", lists:join(", ", OfTemplate)]
+            || OfTemplate =/= []].
+
+included(Bytes) ->
+    case config(Bytes) of
+        {ok, Names} -> Names;
+        {error, _} -> []
+    end.
+
+%% The kernel adds the extension too.
+with_extension(Name) ->
     unicode:characters_to_binary(filename:rootname(Name, ".config") ++ ".config").
 
 %% Removes the restart from the configuration. Elixir can write the configuration that it read at
