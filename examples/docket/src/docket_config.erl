@@ -10,9 +10,9 @@
 
 -export_type([key/0, error/0]).
 
--type key() :: store | nodes | retry | force | port | ip | secret | dir | mode | clients | running
-             | waiting | patience | deadline | body_timeout | document | pictures | row_version
-             | fragments.
+-type key() :: store | nodes | retry | start_timeout | force | port | ip | secret | dir | mode
+             | clients | running | waiting | patience | deadline | body_timeout | document
+             | pictures | row_version | fragments.
 
 -type error() :: {bad_setting, {key(), Value :: term(), Wanted :: iodata()}} | {no_secret, []}
                | {only_memory, []} | {not_listed, {node(), [node()]}}.
@@ -20,7 +20,7 @@
 %% Each setting with its type and its default.
 -define(SETTINGS,
         [{store, store, mnesia}, {nodes, nodes, []}, {retry, positive, 1000},
-         {force, boolean, false}, {port, port, 8080},
+         {start_timeout, positive, 60000}, {force, boolean, false}, {port, port, 8080},
          {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},

@@ -19,7 +19,7 @@
 %% @hidden
 -module(docket_mnesia_decisions).
 
--export([init/0, stop/0, silence/1, await_logged/0]).
+-export([init/0, stop/0, kill/0, silence/1, await_logged/0]).
 -export([dump/0, dump_if_due/0, before_start/1, starts/2, change_table/2, hold/1]).
 
 -include_lib("kernel/include/file.hrl").
@@ -55,6 +55,30 @@ stop() ->
             stopped = mnesia:stop(),
             ok
     end.
+
+%% @doc Kills Mnesia, which does not end its start. First mnesia_recover ends, which could tell other
+%% nodes that changes were aborted. All processes of an application have the same group leader, the
+%% application master. It must report their end.
+-spec kill() -> ok.
+kill() ->
+    _ = [killed(Process) || Process <- [whereis(mnesia_recover)], is_pid(Process)],
+    Masters = [group_leader_of(Process) || Process <- [whereis(mnesia_sup)], is_pid(Process)],
+    _ = [killed(Process) || Master <- Masters, Process <- processes() -- [Master],
+                            group_leader_of(Process) =:= Master],
+    _ = application:stop(mnesia),
+    ok.
+
+%% Undefined for a process that has ended
+group_leader_of(Process) ->
+    case process_info(Process, group_leader) of
+        {group_leader, Leader} -> Leader;
+        undefined -> undefined
+    end.
+
+killed(Process) ->
+    Monitor = monitor(process, Process),
+    true = exit(Process, kill),
+    receive {'DOWN', Monitor, process, Process, _} -> ok end.
 
 %% @doc Keeps Mnesia, which ends next, from telling other nodes that changes were aborted. After a
 %% timeout the request is still in the queue of mnesia_recover, before anything that it could tell.

@@ -12,6 +12,7 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(CALL_MS, 5000).
+-define(LONGEST_MS, 1 bsl 30).
 %% A node that loads its tables is in the lists of the others a moment later.
 -define(LEFT_OUT_MS, 2000).
 %% The rows change in one step. The process waits for its end.
@@ -22,7 +23,8 @@
 -record(state, {waits = none :: none | loaded | ready | binary(),
                 check = none :: none | reference(),       % the timer of the next check
                 left_out = none :: none | integer(),      % since when it gets no changes
-                loaded = own :: own | from_others,        % whose rows it has
+                loaded = own :: docket_mnesia_schema:loaded(),
+                limit = 0 :: non_neg_integer(),           % of an attempt to start, milliseconds
                 upgrade = none :: none | term()}).        % why the last upgrade failed
 
 %% @doc Starts the database. A node that is alone is ready when this returns.
@@ -43,27 +45,28 @@ disk_failed() ->
 init([]) ->
     process_flag(trap_exit, true),
     ok = docket_mnesia_decisions:init(),
-    first(docket_cluster:nodes()).
+    first(docket_cluster:nodes(), #state{limit = docket_config:get(start_timeout)}).
 
-first([_]) ->
-    case docket_mnesia_schema:attempt() of
-        ok -> {ok, ready(#state{})};
-        {wait, _} -> first([node()]);
+first([_] = Alone, #state{limit = Limit} = State) ->
+    case docket_mnesia_schema:attempt(Limit) of
+        {loaded, Loaded} -> {ok, ready(Loaded, State)};
+        {wait, _} -> first(Alone, State);
+        {give_up, Why} -> first(Alone, longer(again_later(["this node ", Why], State)));
         {error, Reason} -> {stop, {shutdown, {store, Reason}}}
     end;
-first(_) ->
+first(_, State) ->
     self() ! attempt,
-    {ok, #state{}}.
+    {ok, State}.
+
+%% The next attempt to start may take longer: the tables may be large, and the disk slow.
+longer(#state{limit = Limit} = State) -> State#state{limit = min(2 * Limit, ?LONGEST_MS)}.
 
 %% The tables are loaded.
-ready(State) ->
+ready(Loaded, State) ->
     {ok, _} = mnesia:subscribe(system),
-    Loaded = docket_mnesia_schema:loaded(),
     %% Its own rows are those of the service.
     _ = [ok = docket_mnesia_replica:complete() || Loaded =:= own],
     ok = docket_generation:give_back(),
-    %% The next start must choose again. Without a directory, Mnesia keeps no such setting.
-    _ = mnesia:set_master_nodes([]),
     check_later(0, State#state{waits = loaded, loaded = Loaded}).
 
 %% The timer of an earlier start means nothing any more.
@@ -82,9 +85,10 @@ handle_cast(_, State) -> {noreply, State}.
 handle_info(attempt, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
     {noreply, State};
 handle_info(attempt, State) ->
-    case docket_mnesia_schema:attempt() of
-        ok -> {noreply, ready(State)};
+    case docket_mnesia_schema:attempt(State#state.limit) of
+        {loaded, Loaded} -> {noreply, ready(Loaded, State)};
         {wait, Why} -> {noreply, again_later(["this node ", Why], State)};
+        {give_up, Why} -> {noreply, longer(again_later(["this node ", Why], State))};
         {error, {version, _} = Reason} ->
             docket:say(docket_mnesia_schema:format_error(Reason)),
             {stop, {store, Reason}, State};

@@ -6,9 +6,12 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/0, report/0, admit/1, loaded/0, format_error/1]).
+-export([directory/0, attempt/1, report/0, admit/1, format_error/1]).
 
--export_type([error/0]).
+-export_type([error/0, loaded/0]).
+
+%% Whose rows this node has loaded
+-type loaded() :: own | from_others.
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
                | {load, term()} | {join, {node(), term()}} | docket_mnesia_tables:error().
@@ -43,9 +46,21 @@ directory() ->
             end
     end.
 
-%% @doc Tries to start the database. `wait' says what must happen first.
--spec attempt() -> docket_attempt:result(error()).
-attempt() ->
+%% @doc Tries to start the database. `wait' says what must happen first. After the given time in
+%% milliseconds this kills Mnesia: it waits without end for some answers of a node that has ended.
+-spec attempt(pos_integer()) -> {loaded, loaded()} | {wait | give_up, iodata()} | {error, error()}.
+attempt(Milliseconds) ->
+    Attempt = fun() -> docket_attempt:steps([fun begin_start/0, fun end_start/0]) end,
+    case docket_worker:run(Attempt, Milliseconds) of
+        {done, Result} -> Result;
+        {failed, Reason} -> exit(Reason);
+        {stopped, _} ->
+            ok = docket_mnesia_decisions:kill(),
+            {give_up, io_lib:format("starts its database again, because that did not end within "
+                                    "~b s", [Milliseconds div 1000])}
+    end.
+
+begin_start() ->
     case {state(), mnesia:system_info(is_running)} of
         {fresh, _} -> fresh(reports());
         {_, yes} -> going_on();
@@ -74,7 +89,7 @@ going_on() ->
 from(Ready) ->
     Now = erlang:monotonic_time(millisecond),
     Together = [Node || Node <- Ready, lists:member(Node, mnesia:system_info(running_db_nodes))],
-    case {Together, get(?MODULE)} of
+    case {Together, persistent_term:get(?MODULE, one)} of
         {[_ | _], _} -> known([]);
         {[], {apart, Since}} when Now - Since > ?APART_MS ->
             ok = docket_mnesia_decisions:stop(),
@@ -82,12 +97,18 @@ from(Ready) ->
                     docket_config:names(Ready)]};
         {[], {apart, _}} -> known([]);
         {[], _} ->
-            _ = put(?MODULE, {apart, Now}),
+            ok = persistent_term:put(?MODULE, {apart, Now}),
             known([])
     end.
 
-%% @doc Tells whose rows this node has loaded, until the master nodes are forgotten.
--spec loaded() -> own | from_others.
+%% The next start must choose again from which nodes it loads. Without a directory, Mnesia keeps no
+%% such setting.
+end_start() ->
+    Loaded = loaded(),
+    _ = mnesia:set_master_nodes([]),
+    {loaded, Loaded}.
+
+%% Correct until the master nodes are forgotten
 loaded() ->
     case {sources(), docket_generation:current()} of
         {[Node], _} when Node =:= node() -> own;
@@ -252,7 +273,7 @@ start() ->
         ok ->
             ok = docket_mnesia_replica:forget(),
             ok = docket_mnesia_tables:forget(),
-            _ = erase(?MODULE),
+            _ = persistent_term:erase(?MODULE),
             docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end]);
         {error, _} = Error -> Error

@@ -3,23 +3,31 @@
 %% @hidden
 -module(docket_worker).
 
--export([run/3]).
+-export([run/2, run/3]).
+
+-type result(Result) :: {done, Result} | {failed, Reason :: term()} | {stopped, timeout | term()}.
 
 %% @doc Runs a function in a process of its own. The process is killed after the given time in
-%% milliseconds, or when the watched process ends. `stopped' has the reason of that end (`noproc' if
-%% there was no such process), and `failed' the reason of the function's own exit.
--spec run(fun(() -> Result), pos_integer(), Watched :: atom()) ->
-          {done, Result} | {failed, Reason :: term()} | {stopped, timeout | term()}.
+%% milliseconds. `failed' has the reason of the function's own exit.
+-spec run(fun(() -> Result), pos_integer()) -> result(Result).
+run(Fun, Milliseconds) -> ended_in_time(Fun, Milliseconds, make_ref()).
+
+%% @doc As run/2. The process is also killed when the watched process ends. `stopped' has the reason
+%% of that end, `noproc' if there was no such process.
+-spec run(fun(() -> Result), pos_integer(), Watched :: atom()) -> result(Result).
 run(Fun, Milliseconds, Watched) ->
     Monitor = monitor(process, Watched),
-    {Worker, Ended} = spawn_monitor(fun() -> exit({?MODULE, Fun()}) end),
-    Result = receive
-                 {'DOWN', Ended, process, Worker, Reason} -> ended(Reason);
-                 {'DOWN', Monitor, process, _, Reason} -> stopped(Worker, Ended, Reason)
-             after Milliseconds -> stopped(Worker, Ended, timeout)
-             end,
+    Result = ended_in_time(Fun, Milliseconds, Monitor),
     true = demonitor(Monitor, [flush]),
     Result.
+
+ended_in_time(Fun, Milliseconds, Monitor) ->
+    {Worker, Ended} = spawn_monitor(fun() -> exit({?MODULE, Fun()}) end),
+    receive
+        {'DOWN', Ended, process, Worker, Reason} -> ended(Reason);
+        {'DOWN', Monitor, process, _, Reason} -> stopped(Worker, Ended, Reason)
+    after Milliseconds -> stopped(Worker, Ended, timeout)
+    end.
 
 %% It may have ended in the last moment.
 stopped(Worker, Ended, Why) ->

@@ -6,12 +6,13 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
+         replaced/1, hung_start/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
          skipped_offer/1, unsettled/1, full_disk/1, forced/1, other_list/1, replaced_of_two/1,
          in_memory/1, diverged/1, fragments/1, waits_for_others/1, alone_of_three/1, halves/1,
          upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, doubt_at_end/1]).
+-export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0,
+         answer_questions/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
                        create/1, new_case/1, new_case_again/1, show/2, until/1]).
@@ -20,7 +21,7 @@
 
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
-     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, forgotten_copy,
+     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, forgotten_copy,
      missed_change, saved_change, untaken_offer, skipped_offer, unsettled, full_disk, forced,
      other_list, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
      alone_of_three, halves, upgraded, future, fingerprint].
@@ -296,6 +297,41 @@ replaced(Without) ->
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
 
+%% A node starts, and another one never answers the question of Mnesia that begins each connection.
+%% The node gives this start up, without harm to the others, and starts again.
+hung_start(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(C),
+    ok = kill(C),
+    Monitor = on(B, ?MODULE, leave_questions, []),
+    C1 = start(lists:last(names(3)), names(3), [{start_timeout, 1000} | Config]),
+    ok = until(fun() -> on(B, persistent_term, get, [?MODULE]) >= 2 end),
+    ok = on(B, ?MODULE, answer_questions, [Monitor]),
+    ok = until(C1, ready, true),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A)], Peer <- [A, B, C1]],
+    stopped([A, B, C1]).
+
+%% Puts a process before mnesia_monitor that counts such questions, and hands everything else on.
+leave_questions() ->
+    Monitor = whereis(mnesia_monitor),
+    true = unregister(mnesia_monitor),
+    ok = persistent_term:put(?MODULE, 0),
+    true = register(mnesia_monitor, spawn(fun() -> hand_on(Monitor) end)),
+    Monitor.
+
+hand_on(Monitor) ->
+    receive
+        {'$gen_call', _, Question} when element(1, Question) =:= negotiate_protocol ->
+            ok = persistent_term:put(?MODULE, persistent_term:get(?MODULE) + 1);
+        Other -> Monitor ! Other
+    end,
+    hand_on(Monitor).
+
+answer_questions(Monitor) ->
+    true = unregister(mnesia_monitor),
+    true = register(mnesia_monitor, Monitor),
+    ok.
+
 %% Mnesia on the first node has forgotten the copies of the second one, as it may when nodes end and
 %% come back at once. The first node acknowledges nothing that the second one does not get.
 forgotten_copy(Config) ->
@@ -328,7 +364,7 @@ saved_change(Config) ->
     Key = {Owner, on(B, docket_store, new_id, [erlang:system_time(millisecond)])},
     %% As such a change arrives: in memory, and in no log
     true = on(B, ets, insert, [docket_case, setelement(2, Row, Key)]),
-    ok = on(B, docket_mnesia_schema, attempt, []),
+    {loaded, from_others} = on(B, docket_mnesia_schema, attempt, [60000]),
     [ok = kill(Peer) || Peer <- [C, B, A]],
     Again = [start(Name, names(3), Config) || Name <- [Second, Third]],
     [ok = until(Peer, ready, true) || Peer <- Again],
@@ -441,7 +477,7 @@ old_copy(Config) ->
     Meanwhile = [new_case_again(Peer) || Peer <- [B, C]],
     [ok = kill(Peer) || Peer <- [C, B]],
     A1 = start(First, names(3), Config),
-    {wait, _} = on(A1, docket_mnesia_schema, attempt, []),
+    {wait, _} = on(A1, docket_mnesia_schema, attempt, [60000]),
     C1 = start(Third, names(3), Config),
     [ok = until(Peer, ready, true) || Peer <- [A1, C1]],
     [?assertMatch({ok, _}, show(Id, Peer)) || Id <- [Before | Meanwhile], Peer <- [A1, C1]],
@@ -470,7 +506,7 @@ forced(Config) ->
     [First, Second, Third] = names(3),
     [ok = file:del_dir_r(dir(Name, Config)) || Name <- [First, Third]],
     [A1, B1, C1] = Waiting = [start(Name, names(3), Config) || Name <- [First, Second, Third]],
-    [{wait, _} = on(Peer, docket_mnesia_schema, attempt, []) || Peer <- Waiting],
+    [{wait, _} = on(Peer, docket_mnesia_schema, attempt, [60000]) || Peer <- Waiting],
     ok = kill(B1),
     B2 = start(Second, names(3), [{force, true} | Config]),
     [ok = until(Peer, ready, true) || Peer <- [A1, B2, C1]],
@@ -524,7 +560,7 @@ in_memory(Config) ->
 waits_for_others(Config) ->
     [First, Second] = names(2),
     A = start(First, [First, Second], Config),
-    ?assertMatch({wait, _}, on(A, docket_mnesia_schema, attempt, [])),
+    ?assertMatch({wait, _}, on(A, docket_mnesia_schema, attempt, [60000])),
     ?assertEqual({error, minority}, create(A)),
     B = start(Second, [First, Second], Config),
     [ok = until(Peer, ready, true) || Peer <- [A, B]],
@@ -688,7 +724,8 @@ start(Name, Names, Config) ->
     docket_nodes:start(Name, Names,
                        [{dir, dir(Name, Config)}
                         | [Setting || {Key, _} = Setting <- Config,
-                                      lists:member(Key, [force, row_version, fragments, mode])]]).
+                                      lists:member(Key, [force, row_version, fragments, mode,
+                                                    start_timeout])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
@@ -711,5 +748,5 @@ until(Peer, has, Key) ->
 %% Asks for the reason, without the process that tries again and again.
 error_of(Peer) ->
     _ = on(Peer, supervisor, terminate_child, [docket_sup, store]),
-    {error, Reason} = on(Peer, docket_mnesia_schema, attempt, []),
+    {error, Reason} = on(Peer, docket_mnesia_schema, attempt, [60000]),
     Reason.
