@@ -6,13 +6,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, hung_start/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
-         skipped_offer/1, unsettled/1, full_disk/1, forced/1, other_list/1, replaced_of_two/1,
-         in_memory/1, diverged/1, fragments/1, waits_for_others/1, alone_of_three/1, halves/1,
-         upgraded/1, future/1, fingerprint/1]).
+         replaced/1, hung_start/1, forgotten_copy/1, missed_change/1, saved_change/1,
+         untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1, other_list/1,
+         replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
+         alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0,
-         answer_questions/1]).
+-export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0, answer_questions/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
                        create/1, new_case/1, new_case_again/1, show/2, until/1]).
