@@ -57,8 +57,8 @@ stop() ->
     end.
 
 %% @doc Kills Mnesia, which does not end its start. First mnesia_recover ends, which could tell
-%% other nodes that changes were aborted. All processes of an application have the same group leader,
-%% the application master. It must report their end.
+%% other nodes that changes were aborted. All processes of an application have the same group
+%% leader, the application master. It must report their end.
 -spec kill() -> ok.
 kill() ->
     _ = [killed(Process) || Process <- [whereis(mnesia_recover)], is_pid(Process)],
