@@ -82,7 +82,7 @@
       | ledger.                             % sum up
 
 %% The names of the passes that passes/1 lists, in order.
--type pass() :: applications | modules | files | md5 | shake | strip | literals | start.
+-type pass() :: applications | modules | files | md5 | tables | shake | strip | literals | start.
 
 %% The steps in the pass `shake', in order.
 -type part() :: facts | plan | rewrite | costs.
@@ -173,7 +173,8 @@ system(Request) ->
 %% The pass that removes most comes first. The passes that read every module come last.
 -spec passes(none | shake()) -> [module()].
 passes(Shake) ->
-    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5]
+    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5,
+     whittle_make_tables]
         ++ [whittle_make_shake || Shake =/= none]
         ++ [whittle_pass_strip, whittle_pass_literals, whittle_pass_start].
 
@@ -395,7 +396,8 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
     %% Only the JIT reads the types that the compiler found.
     Types = case Flavor of size -> drop; speed -> keep end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
-                shake => Shake, otp => Otp, tell => teller(Build)},
+                shake => Shake, otp => Otp, runtime => runtime_options(Build),
+                tell => teller(Build)},
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->
             Shaken = maps:get(shake, Results, #{plan => none, costs => none}),

@@ -84,10 +84,12 @@ removed(Config) ->
 %% Each pass comes after those whose result it reads, and before those that read its own.
 passes(_) ->
     ?assertEqual([whittle_pass_applications, whittle_pass_modules, whittle_pass_files,
-                  whittle_pass_md5, whittle_make_shake, whittle_pass_strip, whittle_pass_literals,
-                  whittle_pass_start], whittle_make:passes(#{unit => functions})),
+                  whittle_pass_md5, whittle_make_tables, whittle_make_shake, whittle_pass_strip,
+                  whittle_pass_literals, whittle_pass_start],
+                 whittle_make:passes(#{unit => functions})),
     ?assertEqual([whittle_pass_applications, whittle_pass_modules, whittle_pass_files,
-                  whittle_pass_md5, whittle_pass_strip, whittle_pass_literals, whittle_pass_start],
+                  whittle_pass_md5, whittle_make_tables, whittle_pass_strip, whittle_pass_literals,
+                  whittle_pass_start],
                  whittle_make:passes(none)).
 
 own_passes(Config) ->

@@ -13,7 +13,7 @@
          default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
--export([artifact/2]).
+-export([artifact/2, kept/4]).
 %% Sources
 -export([given/2, patches_apply/2, source/2, source_file/3]).
 %% The cache
@@ -166,6 +166,17 @@ patches_apply(Given, Options) ->
         | {error, reason()}.
 artifact(Job, Options) ->
     whittle_runtime_build:artifact(Job, Options).
+
+%% @doc Returns an artifact that a function writes, from the cache or from that function.
+%%
+%% `Inputs' is all that the artifact depends on. The function writes into the directory `out', and
+%% returns a map that describes the artifact. The result has that map, with the artifact's directory
+%% `dir' and its `id'.
+-spec kept(Name :: string(), Inputs :: term(),
+           fun((#{out := file:filename(), _ => _}) -> {ok, map()} | {error, reason()}),
+           options()) ->
+          {ok, #{dir := file:filename(), id := string(), _ => _}} | {error, reason()}.
+kept(Name, Inputs, Make, Options) -> whittle_cache:artifact(Name, Inputs, Make, Options).
 
 %% @doc Finds or fetches the source of a release, and returns its version.
 -spec source(string(), options()) -> {ok, string()} | {error, reason()}.

@@ -17,7 +17,8 @@
           includes => keep | auto,          % whittle_pass_files; default: auto
           shake => none | #{missing := load | crash, atom() => term()}, % whittle_pass_start, and
                                             % the pass that shakes; default: none
-          otp => whittle_otp_lib:otp_lib(), % of the pass that shakes
+          otp => whittle_otp_lib:otp_lib(), % whittle_make_shake, whittle_make_tables
+          runtime => map(),                 % whittle_make_tables: the options of the cache
           tell => fun((event()) -> term())}.
 
 %% The start or the end of a pass or of a step in it; a note for a person.
