@@ -20,6 +20,9 @@ start(_, _) ->
         ok ->
             _ = [say([Name, " is no setting of docket, and has no effect: correct or remove it"])
                  || Name <- docket_config:unknown_variables()],
+            _ = [say("this program takes no arguments, and ignores them: give settings as "
+                     "environment variables, such as DOCKET_PORT=8081")
+                 || init:get_plain_arguments() =/= []],
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
             case checked() of

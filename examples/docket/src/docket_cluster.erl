@@ -8,6 +8,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, nodes/0, number/0, is_majority/0, is_majority/1, stays/3]).
+-export([call/5, multicall/5]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(CALL_MS, 5000).
@@ -57,6 +58,27 @@ rank({Node, Part}, All) ->
             end,
     {-length(Part), Place(Part), Place([Node])}.
 
+%% @doc Calls a function on another node, as `erpc:call/5' does, if it is connected. erpc itself
+%% would wait for a connection: up to 7 s (`net_setuptime') for a node that hangs.
+-spec call(node(), module(), atom(), [term()], timeout()) -> term().
+call(Node, Module, Function, Arguments, Timeout) ->
+    case missing([Node]) of
+        [] -> erpc:call(Node, Module, Function, Arguments, Timeout);
+        [_] -> error({erpc, noconnection})
+    end.
+
+%% @doc Calls a function on several nodes, as `erpc:multicall/5' does. A node that is not connected
+%% has the result `{error, {erpc, noconnection}}'.
+-spec multicall([node()], module(), atom(), [term()], timeout()) ->
+          [{ok, term()} | {throw | exit | error, term()}].
+multicall(Nodes, Module, Function, Arguments, Timeout) ->
+    Missing = missing(Nodes),
+    Connected = Nodes -- Missing,
+    Results = maps:from_list(
+                lists:zip(Connected,
+                          erpc:multicall(Connected, Module, Function, Arguments, Timeout))),
+    [maps:get(Node, Results, {error, {erpc, noconnection}}) || Node <- Nodes].
+
 %% @private
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
@@ -88,7 +110,7 @@ handle_info(_, State) -> {noreply, State}.
 %% With different lists, two parts could both count as the majority.
 compare(Node) ->
     Own = ?MODULE:nodes(),
-    try erpc:call(Node, ?MODULE, nodes, [], ?CALL_MS) of
+    try call(Node, ?MODULE, nodes, [], ?CALL_MS) of
         Own -> ok;
         Other ->
             docket:say([atom_to_list(Node), " has another list of nodes (",

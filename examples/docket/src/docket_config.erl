@@ -20,7 +20,7 @@
 %% Each setting with its type and its default.
 -define(SETTINGS,
         [{store, store, mnesia}, {nodes, nodes, []}, {retry, positive, 1000},
-         {start_timeout, positive, 60000}, {force, boolean, false}, {port, port, 8080},
+         {start_timeout, start_timeout, 60000}, {force, boolean, false}, {port, port, 8080},
          {ip, ip, {127, 0, 0, 1}}, {secret, secret, none}, {dir, dir, none},
          {mode, mode, sync_transaction}, {clients, positive, 1000}, {running, positive, 16},
          {waiting, positive, 512}, {patience, positive, 1000}, {deadline, positive, 5000},
@@ -84,6 +84,8 @@ names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 -spec check(atom(), term()) -> {ok, term()} | {error, Wanted :: iodata()}.
 check(port, Value) -> number(Value, 0, 65535, "a port from 0 to 65535");
 check(positive, Value) -> number(Value, 1, 1 bsl 30, "a whole number from 1 to 1073741824");
+%% With less, only some attempts to start the database come to their end.
+check(start_timeout, Value) -> number(Value, 1000, 1 bsl 30, "milliseconds, at least 1000");
 check(fragments, Value) -> number(Value, 1, 64, "a number from 1 to 64");
 check(boolean, Value) when is_boolean(Value) -> {ok, Value};
 check(boolean, "true") -> {ok, true};
@@ -118,6 +120,7 @@ check(dir, [_ | _] = Path) ->
         false -> {error, "the path of a directory, or none"}
     end;
 check(dir, _) -> {error, "the path of a directory, or none"};
+check(nodes, "none") -> {ok, []};
 check(nodes, Value) when is_list(Value) ->
     Names = case Value of
                 [Char | _] when is_integer(Char) ->

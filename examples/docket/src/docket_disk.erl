@@ -48,8 +48,8 @@ flushed(Until) ->
     case docket_generation:agree() of
         ok ->
             {_, Members} = Generation = docket_generation:current(),
-            Results = erpc:multicall(Members, docket_mnesia_replica, flushed, [Generation],
-                                     ?FLUSH_MS),
+            Results = docket_cluster:multicall(Members, docket_mnesia_replica, flushed,
+                                               [Generation], ?FLUSH_MS),
             case lists:usort(Results) of
                 [{ok, true}] -> ok;
                 %% A node that is alone keeps the change in memory. Others go on without the node.

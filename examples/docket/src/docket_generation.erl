@@ -146,7 +146,7 @@ give_back() ->
 
 asked(Function) ->
     Nodes = [Node || Node <- docket_cluster:nodes(), lists:member(Node, [node() | nodes()])],
-    lists:zip(Nodes, erpc:multicall(Nodes, ?MODULE, Function, [node()], ?CALL_MS)).
+    lists:zip(Nodes, docket_cluster:multicall(Nodes, ?MODULE, Function, [node()], ?CALL_MS)).
 
 %% @doc Grants a node that it may load its own rows, if no other node has the grant. The end of the
 %% connection to that node also ends the grant. Other nodes ask this.
@@ -160,7 +160,7 @@ release(Node) -> gen_server:call(?MODULE, {release, Node}, ?CALL_MS).
 %% @doc Compares the generation with that of another node, and takes that one if it follows.
 -spec compare(node()) -> same | mine | {behind, Members :: [node()]} | unknown.
 compare(Node) ->
-    try erpc:call(Node, ?MODULE, stored, [], ?CALL_MS) of
+    try docket_cluster:call(Node, ?MODULE, stored, [], ?CALL_MS) of
         {{_, Members}, _} = Theirs ->
             case relation({node(), current()}, {Node, element(1, Theirs)}) of
                 theirs ->
@@ -344,7 +344,8 @@ offer(shrink) ->
 offer(again) -> offer(stored());
 offer(grow) ->
     %% The members know the present generation.
-    Known = [Stored || {ok, Stored} <- erpc:multicall(running(), ?MODULE, stored, [], ?CALL_MS)],
+    Known = [Stored || {ok, Stored} <- docket_cluster:multicall(running(), ?MODULE, stored, [],
+                                                                ?CALL_MS)],
     case lists:max([?NONE | Known]) of
         {{0, _}, _} -> {error, not_ready};
         {{Number, Members} = Base, _} = Latest ->
@@ -374,7 +375,7 @@ ordered(Nodes) -> [Node || Node <- docket_cluster:nodes(), lists:member(Node, No
 
 offer_to([], _) -> ok;
 offer_to([Node | Nodes], Offer) ->
-    try erpc:call(Node, ?MODULE, accept, [Offer], ?CALL_MS) of
+    try docket_cluster:call(Node, ?MODULE, accept, [Offer], ?CALL_MS) of
         ok -> offer_to(Nodes, Offer);
         {error, _} -> {error, minority}
     catch _:_ -> {error, minority}

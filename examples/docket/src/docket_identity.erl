@@ -12,12 +12,14 @@
 
 -type error() :: {other_node, {node(), file:filename()}}
                | {fewer_nodes, Missing :: [node(), ...]}
+               | {damaged, file:filename()}
                | {directory, {file:filename(), file:posix() | badarg | terminated}}.
 
 -define(FILE_NAME, "docket.node").
 
 %% @doc Checks that the directory belongs to this node and to a service without further nodes, and
-%% notes both. The setting `force' allows a list without some of the former nodes.
+%% notes both. The setting `force' allows a list without some of the former nodes, or a file that
+%% does not tell them.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
     File = filename:join(Dir, ?FILE_NAME),
@@ -26,7 +28,9 @@ check(Dir) ->
         {{ok, [Own]}, _} -> ok;
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
         {{ok, [{_, [_ | _] = Nodes}]}, false} -> fewer(Nodes -- docket_cluster:nodes(), File, Own);
-        {_, _} -> noted(File, Own)
+        {{error, enoent}, _} -> noted(File, Own);
+        {_, false} -> {error, {damaged, File}};
+        {_, true} -> noted(File, Own)
     end.
 
 fewer([], File, Own) -> noted(File, Own);
@@ -48,4 +52,8 @@ format_error({fewer_nodes, Missing}) ->
     ["DOCKET_NODES lacks ", docket_config:names(Missing), ", which had a part in this service and "
      "may have later cases: give all nodes the whole list. To go on without these nodes, start all "
      "others once with DOCKET_FORCE=true"];
+format_error({damaged, File}) ->
+    ["the file ", File, " is damaged, so docket does not know to which node its directory belongs: "
+     "start with an empty directory to take the cases of other nodes. If the directory is that of ",
+     atom_to_list(node()), ", start once with DOCKET_FORCE=true, which loads its cases"];
 format_error({directory, Error}) -> docket_directory:format_error({write, Error}).

@@ -170,7 +170,11 @@ document([{<<"name">>, Name}], Type) ->
         {{error, _} = Error, _} -> Error
     end;
 document([], _) -> {error, "give the document's name in the query: ?name=letter.txt"};
-document(Query, _) -> unknown([Name || {Name, _} <- Query], [<<"name">>]).
+document(Query, _) ->
+    case known_names(Query, [<<"name">>]) of
+        {ok, _} -> {error, "give one name"};
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Reads the query of a picture. docket_picture:area() has the defaults and limits.
 -spec area(query()) -> {ok, docket_picture:area()} | error().

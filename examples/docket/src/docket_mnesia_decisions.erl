@@ -167,12 +167,12 @@ before_start(Sources) ->
     end.
 
 running(Sources) ->
-    Running = erpc:multicall(Sources, mnesia, system_info, [running_db_nodes], ?CALL_MS),
+    Running = docket_cluster:multicall(Sources, mnesia, system_info, [running_db_nodes], ?CALL_MS),
     %% They may not have noticed yet that this node has ended.
     lists:usort(lists:append([Nodes || {ok, Nodes} <- Running])) -- [node()].
 
 asked(Nodes, Function, Arguments) ->
-    Results = erpc:multicall(Nodes, ?MODULE, Function, Arguments, ?CALL_MS),
+    Results = docket_cluster:multicall(Nodes, ?MODULE, Function, Arguments, ?CALL_MS),
     lists:zip(Nodes, [earlier(Result) || Result <- Results]).
 
 %% An earlier program has no such function.

@@ -173,7 +173,7 @@ received(Nodes, #state{left_out = Since} = State) ->
     end.
 
 leaves_out(Node) ->
-    try erpc:call(Node, docket_mnesia_replica, leaves_out, [node()], ?CALL_MS)
+    try docket_cluster:call(Node, docket_mnesia_replica, leaves_out, [node()], ?CALL_MS)
     catch _:_ -> false
     end.
 
@@ -199,8 +199,9 @@ upgraded(Before) ->
     Own = docket_cases:version(),
     IsDue = hd(All) =:= node() andalso docket_mnesia_tables:needs_upgrade()
         andalso lists:all(fun(Version) -> is_integer(Version) andalso Version >= Own end,
-                          [Version || {_, Version} <- erpc:multicall(All, docket_cases, version, [],
-                                                                     ?CALL_MS)]),
+                          [Version || {_, Version} <- docket_cluster:multicall(
+                                                        All, docket_cases, version, [],
+                                                        ?CALL_MS)]),
     case IsDue andalso docket_worker:run(fun docket_mnesia_tables:upgrade/0, ?UPGRADE_MS,
                                          mnesia_tm) of
         false -> Before;
@@ -217,8 +218,8 @@ upgraded(Before) ->
 %% Both nodes are members of the same generation, and their databases run apart.
 loses(Node) ->
     Mine = mnesia:system_info(running_db_nodes),
-    try {erpc:call(Node, docket_mnesia_schema, report, [], ?CALL_MS),
-         erpc:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS)} of
+    try {docket_cluster:call(Node, docket_mnesia_schema, report, [], ?CALL_MS),
+         docket_cluster:call(Node, mnesia, system_info, [running_db_nodes], ?CALL_MS)} of
         {{running, {_, Members}}, Theirs} ->
             lists:member(Node, Members) andalso not lists:member(node(), Theirs)
                 andalso not docket_cluster:stays({node(), Mine}, {Node, Theirs},

@@ -103,7 +103,7 @@ locked_join() ->
                    _ = [mnesia:write_lock_table(Name) || Name <- docket_mnesia_tables:names()],
                    Others = mnesia:system_info(running_db_nodes) -- [node()],
                    compared([Node || Node <- Others,
-                                     erpc:call(Node, ?MODULE, is_source, [], ?CALL_MS)])
+                                     docket_cluster:call(Node, ?MODULE, is_source, [], ?CALL_MS)])
            end,
     case mnesia:transaction(Join) of
         {atomic, Result} -> Result;
@@ -129,10 +129,10 @@ compared(Nodes) ->
 differing(_, Mode) when Mode =:= async_dirty; Mode =:= sync_dirty -> [];
 differing(Nodes, _) ->
     Own = sums(),
-    [Node || Node <- Nodes, erpc:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own].
+    [Node || Node <- Nodes, docket_cluster:call(Node, ?MODULE, sums, [], ?CALL_MS) =/= Own].
 
 joined_generation(Nodes) ->
-    Stored = [erpc:call(Node, docket_generation, stored, [], ?CALL_MS) || Node <- Nodes],
+    Stored = [docket_cluster:call(Node, docket_generation, stored, [], ?CALL_MS) || Node <- Nodes],
     AllCount = lists:all(fun({{_, Members}, _}) -> lists:member(node(), Members) end, Stored),
     case docket_generation:adopt(lists:max(Stored)) of
         ok ->

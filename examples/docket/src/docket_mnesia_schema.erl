@@ -57,7 +57,7 @@ attempt(Milliseconds) ->
         {stopped, _} ->
             ok = docket_mnesia_decisions:kill(),
             {give_up, io_lib:format("starts its database again, because that did not end within "
-                                    "~b s", [Milliseconds div 1000])}
+                                    "~b s (DOCKET_START_TIMEOUT)", [Milliseconds div 1000])}
     end.
 
 begin_start() ->
@@ -218,8 +218,8 @@ started(Nodes) ->
 %% changes of the third one would not come here, and this node would join without them.
 together() ->
     Here = mnesia:system_info(running_db_nodes),
-    Views = erpc:multicall(Here -- [node()], mnesia, table_info, [?ANY_TABLE, where_to_write],
-                           ?CALL_MS),
+    Views = docket_cluster:multicall(Here -- [node()], mnesia, table_info,
+                                     [?ANY_TABLE, where_to_write], ?CALL_MS),
     case lists:usort(lists:append([Nodes || {ok, Nodes} <- Views])) -- Here of
         [] -> ok;
         Missing ->
@@ -230,7 +230,7 @@ together() ->
 reports() -> [{Node, asked(Node)} || Node <- docket_cluster:nodes() -- [node()]].
 
 asked(Node) ->
-    try erpc:call(Node, ?MODULE, report, [], ?CALL_MS)
+    try docket_cluster:call(Node, ?MODULE, report, [], ?CALL_MS)
     catch _:_ -> {unknown, {0, []}}
     end.
 
@@ -292,7 +292,7 @@ said(What, {error, Reason}) -> {error, {What, Reason}}.
 %% The database of another node
 
 join(Node) ->
-    try erpc:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
+    try docket_cluster:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
             docket_attempt:steps([fun() ->
                            %% A half of a schema would look like a database at the next start.

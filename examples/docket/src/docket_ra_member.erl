@@ -197,7 +197,7 @@ member() ->
 others() -> [{Node, asked(Node)} || Node <- docket_cluster:nodes(), Node =/= node()].
 
 asked(Node) ->
-    try erpc:call(Node, ?MODULE, history, [], ?CALL_MS)
+    try docket_cluster:call(Node, ?MODULE, history, [], ?CALL_MS)
     catch _:_ -> unknown
     end.
 
@@ -271,7 +271,7 @@ elected() ->
 %% for one election, and not for another one if nobody could answer.
 led(Node) ->
     Member = {?SERVER, Node},
-    case erpc:call(Node, ets, lookup, [ra_state, ?SERVER], ?CALL_MS) of
+    case docket_cluster:call(Node, ets, lookup, [ra_state, ?SERVER], ?CALL_MS) of
         [{_, follower}] -> ra:trigger_election(Member);
         [{_, leader}] ->
             _ = ra:process_command(Member, snapshot, ?ASK_MS),

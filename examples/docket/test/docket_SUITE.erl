@@ -317,7 +317,8 @@ other_directory(_) ->
          {match, _} = re:run(docket_identity:format_error(Reason), Word)
      end || {Node, Nodes, Expected, Word} <-
                 [{other@host, [other@host], {other_node, {other@host, Dir}}, "RELEASE_NODE"},
-                 {node(), [other@host, node()], {fewer_nodes, [other@host]}, "DOCKET_FORCE"}]],
+                 {node(), [other@host, node()], {fewer_nodes, [other@host]}, "DOCKET_FORCE"},
+                 {node(), none, {damaged, File}, "DOCKET_FORCE"}]],
     application:set_env(docket, force, true),
     {ok, _} = application:ensure_all_started(docket),
     ?assertEqual({ok, Text}, file:read_file(File)),

@@ -6,12 +6,13 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, hung_start/1, forgotten_copy/1, missed_change/1, saved_change/1,
-         untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1, other_list/1,
-         replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
+         replaced/1, hung_start/1, connected_only/1, forgotten_copy/1, missed_change/1,
+         saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
+         other_list/1, replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
          alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0, answer_questions/1]).
+-export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0, answer_questions/1,
+         error_of/3]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
                        create/1, new_case/1, new_case_again/1, show/2, until/1]).
@@ -20,10 +21,10 @@
 
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
-     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, forgotten_copy,
-     missed_change, saved_change, untaken_offer, skipped_offer, unsettled, full_disk, forced,
-     other_list, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
-     alone_of_three, halves, upgraded, future, fingerprint].
+     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start,
+     connected_only, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer,
+     unsettled, full_disk, forced, other_list, replaced_of_two, in_memory, diverged, fragments,
+     waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -295,6 +296,29 @@ replaced(Without) ->
     ok = until(A1, ready, true),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B, C]],
     stopped([A1, B, C]).
+
+%% A call to a node that is not connected fails at once: it makes no connection.
+connected_only(Config) ->
+    [A, B] = started(names(2), Config),
+    Other = on(B, erlang, node, []),
+    Self = on(A, erlang, node, []),
+    Call = [erlang, node, [], 5000],
+    ?assertEqual(Other, on(A, docket_cluster, call, [Other | Call])),
+    ok = on(A, sys, suspend, [docket_cluster]),
+    ok = on(B, sys, suspend, [docket_cluster]),
+    true = on(A, erlang, disconnect_node, [Other]),
+    ok = until(fun() -> on(A, erlang, nodes, []) =:= [] end),
+    ?assertEqual([{ok, Self}, {error, {erpc, noconnection}}],
+                 on(A, docket_cluster, multicall, [[Self, Other] | Call])),
+    ?assertEqual({'EXIT', {erpc, noconnection}},
+                 on(A, ?MODULE, error_of, [docket_cluster, call, [Other | Call]])),
+    ?assertEqual([], on(A, erlang, nodes, [])),
+    stopped([A, B]).
+
+error_of(Module, Function, Arguments) ->
+    try apply(Module, Function, Arguments)
+    catch error:Reason -> {'EXIT', Reason}
+    end.
 
 %% A node starts, and another one never answers the question of Mnesia that begins each connection.
 %% The node gives this start up, without harm to the others, and starts again.

@@ -84,6 +84,9 @@ queries(_) ->
                  docket_input:document([{<<"name">>, <<"a">>}], "text/plain; charset=utf-8")),
     ?assertEqual({ok, {<<"a">>, <<"application/octet-stream">>}},
                  docket_input:document([{<<"name">>, <<"a">>}], "")),
+    {error, Other} = docket_input:document([{<<"name">>, <<"a">>}, {<<"x">>, <<"1">>}], ""),
+    {match, _} = re:run(Other, "unknown name \"x\": give name"),
+    {error, _} = docket_input:document([{<<"name">>, <<"a">>}, {<<"name">>, <<"b">>}], ""),
     [?assertMatch({_, {error, _}}, {Given, docket_input:document(Query, Type)})
      || {Query, Type} = Given <- [{[], ""}, {[{<<"name">>, <<"a\r\nb">>}], ""},
                                   {[{<<"name">>, <<"a">>}], "text/html\r\nX: y"},
