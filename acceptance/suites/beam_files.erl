@@ -55,7 +55,21 @@ check(File) ->
 
 rewrite(File) ->
     {ok, Bytes} = file:read_file(File),
-    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Beam} = whittle_beam:read(with_tables(Bytes)),
     {ok, Module} = whittle_beam:disassemble(Beam),
     {ok, Rewritten} = whittle_beam:assemble(#{}, beam_checks:moved(Module)),
     ok = file:write_file(File, Rewritten).
+
+%% A build also makes tables of some functions (whittle_make_tables).
+with_tables(Bytes) ->
+    {ok, {_, [{abstract_code, Code}]}} = beam_lib:chunks(Bytes, [abstract_code]),
+    case Code of
+        {raw_abstract_v1, Forms} ->
+            case whittle_table_forms:rewrite(Forms) of
+                {changed, New, _} ->
+                    {ok, _, Compiled} = compile:forms(New, [debug_info, deterministic]),
+                    Compiled;
+                unchanged -> Bytes
+            end;
+        no_abstract_code -> Bytes
+    end.

@@ -18,7 +18,7 @@ Those that were run on the same VM before are not run again.
   --variant V     only static, dynamic or stock
   --target NAME   on the VM for that target, by its emulator; static, so without
                   --variant, and --quick is those on numbers, bits and terms
-  --rewritten     with a kernel and a stdlib that whittle_beam has rewritten
+  --rewritten     with a kernel and a stdlib that whittle_beam has rewritten, and with tables
   --shaken        with a kernel and a stdlib that were shaken: what a program which does
                   no more than start does not need is cold
   --list          say what there is and what was run; run nothing
@@ -148,7 +148,8 @@ parts(Code, Target) ->
 
 %% Lists Whittle's modules that produce such code, because a result depends on them.
 made_by(stock) -> [];
-made_by(rewritten) -> of_application(whittle_beam);
+made_by(rewritten) ->
+    lists:append([of_application(App) || App <- [whittle_beam, whittle_system]]);
 made_by(shaken) ->
     lists:append([of_application(App)
                   || App <- [whittle_beam, whittle_shake, whittle_start, whittle_system]])

@@ -91,7 +91,7 @@ make(Dir, #{otp := #{root := Root}, suites := #{dir := Suites}, vm := Vm, cc := 
                "cp -R \"$OTP\" \"$DIR/otp\"",
                "cp -pR \"$SUITES\"/*_test \"$SUITES/test_server\" \"$DIR\"",
                "for app in $REWRITTEN; do",
-               "    \"$TESTS/beam-files\" --rewrite \"$DIR\"/otp/lib/$app-*/ebin",
+               "    \"$TESTS/../beam-files\" --rewrite \"$DIR\"/otp/lib/$app-*/ebin \"$OTP\"",
                "done",
                "cd \"$DIR\"/otp/erts-*/bin",
                %% The nodes that suites start use the program beam.smp.

@@ -13,6 +13,7 @@
 %% The tests and measurements that call a hidden module of an application that is not theirs.
 -define(ALLOWED,
         [%% They compare whole programs with the bytes of an executable and of its pack.
+         {"acceptance/suites/beam_files.erl", whittle_table_forms},
          {"acceptance/suites/entry_SUITE.erl", whittle_elf},
          {"acceptance/suites/launcher_SUITE.erl", whittle_elf},
          {"acceptance/suites/launcher_SUITE.erl", whittle_pack_format},

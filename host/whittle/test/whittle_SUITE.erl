@@ -577,6 +577,7 @@ build_hello(Config) ->
        "code: applications N only the needed applications, and two that Whittle adds\n"
        "code: modules N without modules that no .app file lists and nothing mentions\n"
        "code: files N without include files, unless the compiler is packed\n"
+       "code: tables N tables of constants are data instead of code\n"
        "code: strip N without debug data and other parts that the program does not need\n"
        "code: literals N literals inflated, so that the pack compresses them better\n"
        "code: stored N compressed, with licenses and SBOM\n"

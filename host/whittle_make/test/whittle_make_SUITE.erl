@@ -45,20 +45,20 @@ whole(Config) ->
     {Events, {ok, #{system := System, plan := none, costs := none, timings := Timings}}} =
         made(#{}, Config),
     ?assertEqual([check, needs, otp, read,
-                  {passes, [applications, modules, files, md5, strip, literals, start]}],
+                  {passes, [applications, modules, files, md5, tables, strip, literals, start]}],
                  steps(Events)),
     ?assertEqual([check, needs, otp, read, passes], [Step || {Step, _} <- Timings]),
-    ?assertEqual([read, applications, modules, files, strip, literals], in_ledger(System)),
+    ?assertEqual([read, applications, modules, files, tables, strip, literals], in_ledger(System)),
     ?assertMatch([_ | _], [traced || {kernelProcess, whittle_trace, _} <- boot(System)]).
 
 shaken(Config) ->
     {Events, {ok, #{system := System, plan := Plan, costs := Costs}}} =
         made(#{shake => #{unit => functions}}, Config),
     ?assertEqual([check, needs, otp, read,
-                  {passes, [applications, modules, files, md5,
+                  {passes, [applications, modules, files, md5, tables,
                             {shake, [facts, plan, rewrite, costs]}, strip, literals, start]}],
                  steps(Events)),
-    ?assertEqual([read, applications, modules, files, shake, strip, literals],
+    ?assertEqual([read, applications, modules, files, tables, shake, strip, literals],
                  in_ledger(System)),
     ?assertMatch([{{app_one, wanted_here, 0}, {kept, _}}],
                  whittle_shake_saved:why({app_one, wanted_here, 0}, Plan)),
@@ -309,7 +309,7 @@ output(Config) ->
     ?assertEqual({byte_size(Bytes), string:lowercase(Hash)}, {Size, Sum}),
     ?assertMatch(#{size := Size, name := <<"one">>, target := <<"x86_64">>, flavor := size},
                  Ledger),
-    ?assertEqual([read, applications, modules, files, strip, literals],
+    ?assertEqual([read, applications, modules, files, tables, strip, literals],
                  [binary_to_atom(Pass) || #{pass := Pass} <- maps:get(passes, Ledger)]),
     Steps = [check, needs, otp, read, output, passes, runtime, pack, ledger],
     ?assertEqual(Steps, [Step || {Step, _} <- Timings]),

@@ -25,7 +25,7 @@
 -type event() :: {started | ended, atom()} | {note, unicode:chardata()}.
 
 %% An error with the application that returned it.
--type reason() :: {system, whittle_system:error()} | {shake, term()}.
+-type reason() :: {system, whittle_system:error()} | {shake | runtime, term()}.
 
 %% Returns the name that the ledger shows.
 -callback name() -> atom().

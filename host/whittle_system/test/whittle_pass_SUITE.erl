@@ -20,7 +20,7 @@ end_per_testcase(_, _) -> ok.
 ledger(Config) ->
     {ok, System, #{}} = whittle_pass:run(made:passes(), #{}, hello(Config)),
     Ledger = whittle_system:ledger(System),
-    ?assertEqual([read, applications, modules, files, strip, literals],
+    ?assertEqual([read, applications, modules, files, tables, strip, literals],
                  [Pass || #{pass := Pass} <- Ledger]),
     Pairs = lists:zip(lists:droplast(Ledger), tl(Ledger)),
     [?assertEqual(After, Before) || {#{'after' := After}, #{before := Before}} <- Pairs],
