@@ -5,14 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
--export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1,
-         wrong_arguments/1, accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
+-export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1, nothing_judged/1,
+         wrong_arguments/1, help/1, not_started/1, taken/1, refused_fault/1, accepts_simulated/1,
+         finds_planted/1, agrees_with_all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [good, bad, sets, files, given_up, drawn, reported, wrong_arguments, accepts_simulated,
-     finds_planted, agrees_with_all_orders].
+    [good, bad, sets, files, given_up, drawn, reported, nothing_judged, wrong_arguments, help,
+     not_started, taken, refused_fault, accepts_simulated, finds_planted, agrees_with_all_orders].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
@@ -191,11 +192,11 @@ reported(_) ->
     Text = fun(Mode) -> iolist_to_binary(consistency_report:text(Options(Mode), Report)) end,
     ?assertMatch({match, _}, re:run(Text("sync_transaction"), "lost_write +1 +2  BROKEN")),
     ?assertMatch({match, _}, re:run(Text("async_dirty"), "lost_write +1 +2  none")),
-    ?assertEqual([false, true, false],
-                 [consistency_report:is_kept(Options("sync_transaction"), Report),
-                  consistency_report:is_kept(Options("async_dirty"), Report),
-                  consistency_report:is_kept(Options("async_dirty"),
-                                             Report#{stopped := <<"a node">>})]),
+    ?assertEqual([broken, kept, open, broken],
+                 [consistency_report:outcome(Options(Mode), Report#{stopped := Stopped})
+                  || {Mode, Stopped} <- [{"sync_transaction", none}, {"async_dirty", none},
+                                         {"async_dirty", <<"a node">>},
+                                         {"sync_transaction", <<"a node">>}]]),
     Json = jiffy:decode(consistency_report:json(Options("sync_transaction"),
                                                 Report#{stopped := <<"a \"node\"\n">>}),
                         [return_maps]),
@@ -204,17 +205,111 @@ reported(_) ->
                    <<"verdicts">> := #{<<"lost_write">> := #{<<"cases">> := 1, <<"times">> := 2,
                                                              <<"promised">> := true}}}, Json).
 
+%% A run that judged nothing neither kept nor broke a promise, and shows no table of zeros.
+nothing_judged(_) ->
+    Options = #{mode => "sync_transaction", nodes => 4, clients => 8, seed => 1, out => "out"},
+    Report = #{faults => #{pause => 2}, rounds => 1, seconds => 9, cases => 0,
+               operations => #{failed => 5}, verdicts => #{}, slowest_ms => 1500,
+               stopped => <<"nodes [2] were not ready">>},
+    ?assertEqual(open, consistency_report:outcome(Options, Report)),
+    ?assertEqual(open, consistency_report:outcome(Options, Report#{stopped := none})),
+    ?assertEqual(<<"mode sync_transaction: nothing was judged\n\n"
+                   "stopped early, so later faults are not judged: nodes [2] were not ready\n">>,
+                 unicode:characters_to_binary(consistency_report:text(Options, Report))),
+    Json = jiffy:decode(consistency_report:json(Options, Report), [return_maps]),
+    ?assertMatch(#{<<"kept">> := null, <<"cases">> := 0,
+                   <<"stopped">> := <<"nodes [2] were not ready">>}, Json),
+    ?assertEqual(#{}, maps:get(<<"verdicts">>, Json)).
+
+%% Each option is checked before the stage starts.
 wrong_arguments(Config) ->
-    Script = filename:join(running:root(), "bench/cluster/consistency"),
+    {0, Usage} = consistency(["--help"], Config),
+    [?assertEqual({Words, {2, iolist_to_binary(["consistency: ", Line, $\n, Usage])}},
+                  {Words, consistency(Words, Config)})
+     || {Words, Line} <-
+            [{["--kinds", "kill_none"], "--kinds cannot be kill_none"},
+             {["--kinds", "clock"], "--kinds clock needs --program bench/cluster/with_clock"},
+             {["--kinds", "disk_full", "--room", "none"],
+              "--kinds disk_full needs --room with a size such as 64MB"},
+             {["--nodes", "1"], "--nodes cannot be 1"},
+             {["--nodes", "65"], "--nodes takes a number from 1 to 64"},
+             {["--mode", "bad"], "--mode cannot be bad"},
+             {["--mode", "ets"],
+              "--mode cannot be ets: it is for one node, so no run checks it"},
+             {["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
+             {["--tick", "0"], "--tick takes seconds, 1 or more"},
+             {["--room", "x"], "--room takes a value such as 16MB"},
+             {["--program", "/nowhere"],
+              "--program takes an executable, and /nowhere is none"},
+             {["--out", "/dev/null/x"], "--out cannot be /dev/null/x: not a directory"},
+             {["--out", "/proc"], "--out cannot be /proc: no such file or directory"},
+             {["--out", ""], "--out cannot be "},
+             {["--out"], "--out needs a value"},
+             {["--speed"], "there is no option --speed"},
+             {["--speed", "1"], "there is no option --speed"},
+             {["fast"], "cannot read fast"}]].
+
+help(Config) ->
+    {0, Usage} = consistency(["--mode", "bad", "--help"], Config),
+    ?assertMatch(<<"usage: bench/cluster/consistency [OPTION...]\n", _/binary>>, Usage),
+    [?assertNotEqual({Name, nomatch}, {Name, string:find(Usage, "  --" ++ Name)})
+     || Name <- ["mode", "faults", "kinds", "seed", "nodes", "clients", "time", "round", "cpu",
+                 "out", "keep", "json", "help"]].
+
+consistency(Words, Config) ->
     %% Not the directory of a stage that may be up.
-    Env = [{"STAGE_DIR", filename:join(proplists:get_value(priv_dir, Config), "stage")}],
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "stage"),
+    running:run(filename:join(running:root(), "bench/cluster/consistency"), Words,
+                #{env => [{"STAGE_DIR", Dir}]}).
+
+%% A stage that does not start, and one whose clocks cannot move, leave no result.
+not_started(Config) ->
     [begin
-         {Code, Output} = running:run(Script, Arguments, #{env => Env}),
-         ?assertMatch({2, {match, _}}, {Code, re:run(Output, Words)})
-     end || {Arguments, Words} <-
-                [{["--kinds", "kill_none"], "^consistency: --kinds cannot be kill_none\\nusage:"},
-                 {["--nodes", "1"], "^consistency: --nodes cannot be 1\\n"},
-                 {["--speed", "1"], "^consistency: there is no option --speed\\n"}]].
+         ok = with_stage(Script, Config),
+         ?assertEqual({error, <<"stage: no\n">>}, consistency_run:run(options(Kinds, Config)))
+     end || {Kinds, Script} <- [{[pause], "[ $1 != up ] || { echo stage: no; exit 1; }"},
+                                {[clock], "[ $1 != clock ] || { echo stage: no; exit 1; }"}]],
+    true = os:unsetenv("STAGE_ROOT").
+
+%% A fault that the stage refuses does not count as one that happened: the run stops.
+refused_fault(Config) ->
+    Injected = filename:join(proplists:get_value(priv_dir, Config), "injected"),
+    ok = with_stage(["[ $1 != pause ] || { echo x >>'", Injected, "'; echo stage: no; exit 1; }"],
+                    Config),
+    true = os:putenv("STAGE_NAME", "t" ++ os:getpid()),
+    {ok, Report} = consistency_run:run(options([pause], Config)),
+    true = os:unsetenv("STAGE_NAME"),
+    true = os:unsetenv("STAGE_ROOT"),
+    ?assertEqual({ok, <<"x\n">>}, file:read_file(Injected)),
+    ?assertMatch(#{stopped := <<"pause: stage: no">>, faults := Faults, cases := 0}
+                   when map_size(Faults) =:= 0, Report).
+
+options(Kinds, Config) ->
+    #{mode => "sync_transaction", nodes => 2, clients => 1, faults => 3, round => 3,
+      kinds => Kinds, seed => 1, time => infinity, stage => [], keep => false,
+      out => proplists:get_value(priv_dir, Config)}.
+
+%% Another script takes the place of the stage.
+with_stage(Script, Config) ->
+    Root = filename:join(proplists:get_value(priv_dir, Config), "root"),
+    File = filename:join([Root, "examples", "docket", "stage"]),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, ["#!/bin/sh\n", Script, $\n]),
+    ok = file:change_mode(File, 8#755),
+    true = os:putenv("STAGE_ROOT", Root),
+    ok.
+
+%% A stage that was up before stays, and is no result.
+taken(Config) ->
+    Nodes = filename:join([proplists:get_value(priv_dir, Config), "stage", "nodes"]),
+    ok = filelib:ensure_dir(Nodes),
+    ok = file:write_file(Nodes, "2\n"),
+    Out = filename:join(proplists:get_value(priv_dir, Config), "taken"),
+    ?assertEqual({3, iolist_to_binary(["consistency: a stage is up in ", filename:dirname(Nodes),
+                                       "; end it first\n"])},
+                 consistency(["--out", Out], Config)),
+    ?assert(filelib:is_file(Nodes)),
+    ok = file:delete(Nodes).
 
 %%% Properties
 

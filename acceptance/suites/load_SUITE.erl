@@ -5,15 +5,15 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2,
          end_per_testcase/2]).
--export([visitors/1, check/1, missed/1, json/1, several_agents/1, example/1, results/1, page/1,
-         terminal/1, closed_terminal/1, signals/1, second_signal/1, killed_coordinator/1,
+-export([visitors/1, check/1, missed/1, json/1, several_agents/1, variables/1, example/1, results/1,
+         page/1, terminal/1, closed_terminal/1, signals/1, second_signal/1, killed_coordinator/1,
          killed_agent/1, full_disk/1, wrong_arguments/1, wrong_scenario/1, no_server/1, ipv6/1,
          tls/1, remote/1]).
 
 suite() -> [{timetrap, {minutes, 10}}].
 
 all() ->
-    [visitors, check, missed, json, several_agents, example, results, page, terminal,
+    [visitors, check, missed, json, several_agents, variables, example, results, page, terminal,
      closed_terminal, signals, second_signal, killed_coordinator, killed_agent, full_disk,
      wrong_arguments, wrong_scenario, no_server, ipv6, tls, remote].
 
@@ -85,6 +85,23 @@ json(Config) ->
 several_agents(Config) ->
     {Result, _, _} = users([], ["--agents", "3"], 0, Config),
     ?assertMatch(#{<<"agents">> := 3, <<"lost">> := 0, <<"held">> := 20}, Result).
+
+%% The variables of the caller are for the caller's programs. An agent has no code to read them.
+variables(Config) ->
+    Names = ["ERL_FLAGS", "ERL_AFLAGS", "ERL_OTP" ++ erlang:system_info(otp_release) ++ "_FLAGS",
+             "VMARGS_PATH", "RELX_CONFIG_PATH"],
+    Before = [{Name, os:getenv(Name)} || Name <- Names],
+    [true = os:putenv(Name, case lists:suffix("PATH", Name) of
+                                true -> "/nowhere";
+                                false -> "-kernel net_ticktime 5"
+                            end) || Name <- Names],
+    try users([], [], 0, Config)
+    after
+        [case Value of
+             false -> os:unsetenv(Name);
+             _ -> os:putenv(Name, Value)
+         end || {Name, Value} <- Before]
+    end.
 
 %% The shipped example is a scenario; its run would take half a minute.
 example(Config) ->

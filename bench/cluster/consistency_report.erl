@@ -1,16 +1,23 @@
 %% @doc Writes the report of a run as a table, or as JSON.
 -module(consistency_report).
 
--export([text/2, json/2, is_kept/2]).
+-export([text/2, json/2, outcome/2]).
 
-%% @doc Tells whether the run came to its end, and no verdict breaks a promise of the mode.
--spec is_kept(consistency_run:options(), consistency_run:report()) -> boolean().
-is_kept(#{mode := Mode}, #{verdicts := Verdicts, stopped := Stopped}) ->
-    Stopped =:= none andalso [Kind || Kind <- promises:broken_by(Mode),
-                                      is_map_key(Kind, Verdicts)] =:= [].
+%% @doc Tells whether the mode has kept its promises. It has not if a verdict breaks one. `open': no
+%% verdict does, but the run ended early, or judged no case.
+-spec outcome(consistency_run:options(), consistency_run:report()) -> kept | broken | open.
+outcome(#{mode := Mode}, #{verdicts := Verdicts, cases := Cases, stopped := Stopped}) ->
+    case [Kind || Kind <- promises:broken_by(Mode), is_map_key(Kind, Verdicts)] of
+        [_ | _] -> broken;
+        [] when Stopped =:= none, Cases > 0 -> kept;
+        [] -> open
+    end.
 
-%% @doc Formats a table.
--spec text(consistency_run:options(), consistency_run:report()) -> iodata().
+%% @doc Formats a table. A run that judged nothing has none.
+-spec text(consistency_run:options(), consistency_run:report()) -> unicode:chardata().
+text(#{mode := Mode}, #{cases := 0, verdicts := Verdicts, stopped := Stopped})
+  when map_size(Verdicts) =:= 0 ->
+    [io_lib:format("mode ~s: nothing was judged~n", [Mode]), stopped(Stopped)];
 text(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed, out := Out},
      #{faults := Faults, seconds := Seconds, cases := Cases, operations := Operations,
        verdicts := Verdicts, slowest_ms := Slowest, stopped := Stopped}) ->
@@ -28,7 +35,10 @@ text(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed, out := Ou
                                                    Bad)])
       end || Kind <- verdicts:kinds()],
      [["\nhistories and verdicts: ", Out, "\n"] || map_size(Verdicts) > 0],
-     [["\nstopped early: ", Stopped, "\n"] || Stopped =/= none]].
+     stopped(Stopped)].
+
+stopped(none) -> [];
+stopped(Why) -> ["\nstopped early, so later faults are not judged: ", Why, "\n"].
 
 counts(Counts) ->
     lists:join(", ", [io_lib:format("~s ~b", [Name, Count])
@@ -38,7 +48,8 @@ promise(false, _) -> "none";
 promise(true, 0) -> "kept";
 promise(true, _) -> "BROKEN".
 
-%% @doc Formats an object with the same figures.
+%% @doc Formats an object with the same figures. `kept' is null if the outcome is open. A run that
+%% judged nothing has no verdicts.
 -spec json(consistency_run:options(), consistency_run:report()) -> iodata().
 json(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed} = Options,
      #{faults := Faults, seconds := Seconds, cases := Cases, operations := Operations,
@@ -50,9 +61,14 @@ json(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed} = Options
              {verdicts, object([{Kind, object([{cases, Bad}, {times, Times},
                                                {promised, lists:member(
                                                             Kind, promises:broken_by(Mode))}])}
-                                || Kind <- verdicts:kinds(),
+                                || Cases > 0 orelse map_size(Verdicts) > 0,
+                                   Kind <- verdicts:kinds(),
                                    {Bad, Times} <- [maps:get(Kind, Verdicts, {0, 0})]])},
-             {kept, is_kept(Options, Report)},
+             {kept, case outcome(Options, Report) of
+                        kept -> true;
+                        broken -> false;
+                        open -> null
+                    end},
              {stopped, case Stopped of none -> null; _ -> string(Stopped) end}]), $\n].
 
 object(Pairs) ->

@@ -5,7 +5,7 @@
 %% the run compares all cases of all rounds once more with what each node shows.
 -module(consistency_run).
 
--export([run/1]).
+-export([run/1, up/1]).
 
 -export_type([options/0, report/0]).
 
@@ -41,15 +41,14 @@
 %% Nodes that still differ get this many more looks, a second apart.
 -define(LOOKS, 10).
 
-%% @doc Runs everything. The stage must not be up, and the caller ends it.
--spec run(options()) -> report().
-run(#{mode := Mode, nodes := Nodes, seed := Seed, faults := Faults, time := Time, stage := Stage,
-      out := Out} = Options) ->
-    ok = filelib:ensure_path(Out),
+%% @doc Runs everything. The stage must not be up, and the caller ends it. An error is what the
+%% stage wrote when it did not start.
+-spec run(options()) -> {ok, report()} | {error, binary()}.
+run(#{mode := Mode, nodes := Nodes, seed := Seed, faults := Faults, time := Time} = Options) ->
     say("starting ~b nodes in mode ~s", [Nodes, Mode]),
     Report = #{faults => #{}, rounds => 0, seconds => 0, cases => 0, operations => #{},
                verdicts => #{}, slowest_ms => 0, stopped => none},
-    case docket_stage:command(["up", "--nodes", integer_to_list(Nodes), "--mode", Mode | Stage]) of
+    case started(Options) of
         ok ->
             Start = now_ms(),
             #run{report = Done} =
@@ -58,8 +57,24 @@ run(#{mode := Mode, nodes := Nodes, seed := Seed, faults := Faults, time := Time
                                         _ -> Start + 1000 * Time end,
                             random = rand:seed_s(exsss, Seed)}),
             ok = save_logs(Done, Options),
-            Done#{seconds := (now_ms() - Start) div 1000};
-        {error, Output} -> Report#{stopped := Output}
+            {ok, Done#{seconds := (now_ms() - Start) div 1000}};
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Returns the options of the stage.
+-spec up(options()) -> [string()].
+up(#{mode := Mode, nodes := Nodes, stage := Stage}) ->
+    ["--nodes", integer_to_list(Nodes), "--mode", Mode | Stage].
+
+%% Only the program that runs can say whether its clock can move.
+started(#{kinds := Kinds} = Options) ->
+    case docket_stage:command(["up" | up(Options)]) of
+        ok ->
+            case lists:member(clock, Kinds) of
+                true -> docket_stage:command(["clock", "1", "0"]);
+                false -> ok
+            end;
+        {error, _} = Error -> Error
     end.
 
 %% The end of the stage removes the logs of its nodes.
@@ -89,7 +104,10 @@ one_round(#run{options = #{round := Most, out := Out} = Options, left = Left,
     ok = file:close(Notes),
     Healed = now_ms(),
     ok = heal(Options),
-    Ready = ready(Options, Healed + ?READY_MS),
+    Ready = case Run of
+                #run{report = #{stopped := none}} -> ready(Options, Healed + ?READY_MS);
+                #run{report = #{stopped := Refused}} -> {error, Refused}
+            end,
     ok = clients:stop(Clients),
     {ok, Operations} = history:read(File),
     #run{report = Report} = Run1 = counted(Operations, now_ms() - Healed, Run),
@@ -119,18 +137,24 @@ injected(Count, Notes, #run{options = #{kinds := Kinds, nodes := Nodes}, random 
         faults:draw(Kinds, Nodes, Random),
     ok = pause(Rest),
     ok = note(Notes, [atom_to_list(Kind) | [[", ", lists:join(" ", Each)] || Each <- Inject]]),
-    _ = [docket_stage:command(Each) || Each <- Inject],
+    Injected = [docket_stage:command(Each) || Each <- Inject],
     ok = pause(Lasts),
     %% A node that has ended by itself starts again in the next rest.
     _ = [docket_stage:command(Each)
          || Each <- Heal ++ [["start", integer_to_list(Node)] || Node <- lists:seq(1, Nodes)]],
     ok = note(Notes, [atom_to_list(Kind), " ends"]),
-    Run1 = Run#run{random = Random1, left = Left - 1,
-                   report = Report#{faults := maps:update_with(Kind, fun(N) -> N + 1 end, 1,
-                                                               Faults)}},
-    case now_ms() < Until of
-        true -> injected(Count - 1, Notes, Run1);
-        false -> Run1
+    case [Output || {error, Output} <- Injected] of
+        [] ->
+            Sums = maps:update_with(Kind, fun(N) -> N + 1 end, 1, Faults),
+            Run1 = Run#run{random = Random1, left = Left - 1, report = Report#{faults := Sums}},
+            case now_ms() < Until of
+                true -> injected(Count - 1, Notes, Run1);
+                false -> Run1
+            end;
+        %% A fault that did not happen must not count.
+        [Output | _] ->
+            Run#run{report = Report#{stopped := <<(atom_to_binary(Kind))/binary, ": ",
+                                                  (string:trim(Output))/binary>>}}
     end.
 
 note(Notes, Text) ->

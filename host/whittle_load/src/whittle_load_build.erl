@@ -85,12 +85,13 @@ data_module(_) -> [].
 declared(tcp, Modules) -> #{data => Modules};
 declared(tls, Modules) -> #{data => Modules, atoms => []}.
 
-%% @doc Starts a command, with the user's variables for Erlang. The port carries messages behind
+%% @doc Starts a command, without the user's variables for Erlang: they are for the user's programs,
+%% and could break an agent, which has only the code that it needs. The port carries messages behind
 %% their length in four bytes.
 -spec open(command()) -> port().
 open({Program, Arguments, Environment}) ->
     open_port({spawn_executable, Program},
-              [{args, Arguments}, {env, whittle_environment:given_back(Environment)}, {packet, 4},
+              [{args, Arguments}, {env, whittle_environment:withheld(Environment)}, {packet, 4},
                binary, exit_status]).
 
 %% @doc Makes the command that starts an executable with so many descriptors.

@@ -4,11 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([renamed/1, plain/1]).
+-export([renamed/1, plain/1, withheld/1]).
 
-all() -> [renamed, plain].
+all() -> [renamed, plain, withheld].
 
--define(NAMES, ["WHITTLE_USER_ERL_FLAGS", "WHITTLE_USER_ERL_LIBS", "ERL_FLAGS", "ERL_LIBS"]).
+-define(NAMES, ["WHITTLE_USER_ERL_FLAGS", "WHITTLE_USER_ERL_LIBS", "ERL_FLAGS", "ERL_LIBS",
+                "ERL_OTP27_FLAGS", "ERL_ZFLAGS", "ERL_CRASH_DUMP", "RELEASE_NODE", "VMARGS_PATH"]).
 
 init_per_testcase(_, Config) ->
     Before = [{Name, os:getenv(Name)} || Name <- ?NAMES],
@@ -45,6 +46,18 @@ plain(_) ->
     true = os:putenv("ERL_FLAGS", "plain"),
     ?assertEqual("plain", whittle_environment:value("ERL_FLAGS", none)),
     ?assertEqual({0, shown(["plain", none])}, run(#{of_user => true})).
+
+%% A VM of Whittle's own inherits no variable that changes it, and all others.
+withheld(_) ->
+    [true = os:putenv(Name, "of the user") || Name <- ?NAMES],
+    {0, Seen} = whittle_program:run("/usr/bin/env", [],
+                                    #{env => whittle_environment:withheld([{"ERL_ZFLAGS",
+                                                                            "own"}])}),
+    Lines = binary:split(Seen, <<"\n">>, [global]),
+    ?assertEqual([<<"ERL_CRASH_DUMP=of the user">>, <<"ERL_ZFLAGS=own">>],
+                 lists:sort([Line || Line <- Lines, Name <- ?NAMES,
+                                     string:prefix(Line, Name ++ "=") =/= nomatch])),
+    ?assert(lists:any(fun(Line) -> string:prefix(Line, "PATH=") =/= nomatch end, Lines)).
 
 run(Settings) ->
     whittle_program:run("/bin/sh", ["-c", "printf '%s|%s' \"${ERL_FLAGS-none}\" "
