@@ -318,8 +318,8 @@ output(Config) ->
     ?assertMatch([_], [Progress || {runtime, Progress} <- Events]),
     ?assertNot(filelib:is_file(whittle_plan_file:path(Out))).
 
-%% Notes say which programs in `priv' the target may be unable to run: one with shared libraries, and
-%% those of other processors. A program without the right to run is data.
+%% Notes say which programs in `priv' the target may be unable to run: one with shared libraries,
+%% and those of other processors. A program without the right to run is data.
 foreign_programs(Config) ->
     {ok, Dynamic} = file:read_file("/bin/sh"),
     {ok, <<Begin:18/binary, _:2/binary, Rest/binary>> = Static} =

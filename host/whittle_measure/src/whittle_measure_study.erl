@@ -6,8 +6,8 @@
 %% @hidden
 -module(whittle_measure_study).
 
--export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, count_cells/1, baseline/2,
-         key/1, build_name/1]).
+-export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, count_cells/1,
+         baseline/2, key/1, build_name/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).

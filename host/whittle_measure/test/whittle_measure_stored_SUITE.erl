@@ -46,9 +46,10 @@ damaged_studies(Config) ->
             || Change <- [#{baseline => #{build => none}}, #{baseline => #{other => whole}},
                           #{responses => []}, #{responses => [#{name => x, kind => no_kind}]},
                           #{programs => lists:duplicate(2, #{name => hello})},
-                          #{factors => [#{name => build, levels => []}]}, many_factors(), #{title => [$a | $b]},
+                          #{factors => [#{name => build, levels => []}]}, #{title => [$a | $b]},
                           #{front => [#{title => "a", text => "b", chart => {}}]}],
-               Key <- lists:sublist(lists:reverse(maps:keys(Change)), 1)],
+               Key <- maps:keys(Change)]
+        ++ [{facts(maps:merge(study(), many_factors())), "term, key factors"}],
     [begin
          ok = write(Facts, samples(), Config),
          Error = whittle_measure:report(dir(Config)),

@@ -166,8 +166,8 @@ check_directory(Out) ->
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     end.
 
-%% Asks the kernel why the directory takes no files: the user has no permission, or its file system is
-%% read-only.
+%% Asks the kernel why the directory takes no files: the user has no permission, or its file system
+%% is read-only.
 refused(Out) ->
     Place = beside(Out, ".unfinished"),
     case file:make_dir(Place) of

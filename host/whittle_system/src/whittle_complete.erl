@@ -266,10 +266,10 @@ check_names_of_otp(#{apps := Apps}) ->
         [First | _] -> fail({name_of_otp, First})
     end.
 
-%% Refuses a system without some of its applications. A library directory may have one as an archive,
-%% which `erl' would read.
--spec refuse_missing([{whittle_system:app_name(), Askers :: term()}], [file:filename()], string()) ->
-          no_return().
+%% Refuses a system without some of its applications. A library directory may have one as an
+%% archive, which `erl' would read.
+-spec refuse_missing([{whittle_system:app_name(), Askers :: term()}], [file:filename()],
+                     Otp :: string()) -> no_return().
 refuse_missing(Missing, Dirs, Otp) ->
     case [{Name, File} || {Name, _} <- Missing, Dir <- Dirs,
                           File <- whittle_read_app:archives(Name, Dir)] of

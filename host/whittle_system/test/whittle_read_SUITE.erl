@@ -226,7 +226,8 @@ files_of_relx(Config) ->
     Line = fun(Settings) ->
                    made:file(filename:join(Dir, "rebar.config"), ["{deps, []}. ", Settings]),
                    Notes = binary:split(notes(read(Dir)), <<"\n">>, [global]),
-                   [Note || Note <- Notes, binary:match(Note, <<"belong to a release">>) =/= nomatch]
+                   [Note || Note <- Notes,
+                            binary:match(Note, <<"belong to a release">>) =/= nomatch]
            end,
     Said = fun(Files, As, Profile) ->
                    [<<Files/binary, " belong to a release, and Whittle does not pack them here: to "
