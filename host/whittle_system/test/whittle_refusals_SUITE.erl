@@ -354,8 +354,8 @@ circular(Config) ->
     %% A name with a blank has quotes.
     Blank = made:app(in("a b", Config), 'a b', [{applications, [kernel, 'a b']}], []),
     refused(Blank, circular_applications, "^application 'a b' lists itself"),
-    Kernel = made:app(in("kernel", Config), kernel, [{applications, [stdlib]}], []),
-    refused(Kernel, circular_applications,
+    Crypto = made:app(in("crypto", Config), crypto, [{applications, [kernel, stdlib, ssl]}], []),
+    refused(Crypto, circular_applications,
             "if one of yours has the name of an OTP application, rename it$").
 
 unsupported(Config) ->
