@@ -16,6 +16,7 @@
                         code := non_neg_integer()}, % as stored, with the rest of
                                                  % the tree
           costs := whittle_shake_cost:costs() | none, % none: not shaken
+          notes := [unicode:chardata()],         % about the output; the system has its own
           out := file:filename_all()}.
 
 -type line() :: #{pass := binary(), doc := binary(), bytes := non_neg_integer(),
@@ -35,7 +36,7 @@
 %% The stock release is the one that relx builds: the original applications, unstripped, and the
 %% stock ERTS.
 -spec new(input()) -> ledger().
-new(#{system := System, runtime := Runtime, stock_vm := StockVm,
+new(#{system := System, runtime := Runtime, stock_vm := StockVm, notes := Notes,
           contents := #{size := Size, vm := Vm, code := Code}, out := Out} = Input) ->
     Ledger = whittle_system:ledger(System),
     StockCode = stock_code(Ledger, System),
@@ -47,7 +48,8 @@ new(#{system := System, runtime := Runtime, stock_vm := StockVm,
       target => text_of(Target), flavor => Flavor, otp => text_of(Otp),
       stock => #{size => StockVm + StockCode, vm => StockVm, code => StockCode},
       passes => [line(Entry) || Entry <- Ledger],
-      notes => lists:append([Notes || #{notes := Notes} <- Ledger])}.
+      notes => lists:append([OfPass || #{notes := OfPass} <- Ledger])
+          ++ [text_of(whittle_file_name:printable(Note)) || Note <- Notes]}.
 
 %% A stock release also contains only the applications that it needs. So this function counts
 %% them after the pass that removes the others. It does not count Whittle's own.

@@ -413,14 +413,13 @@ get_runtime(#{system := System} = Build) ->
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),
     steps([fun(_) -> in(pack, whittle_pack:write(System, Runtime, Out, Options)) end,
-           fun(#{size := Size, vm := Vm, sha256 := Sum}) ->
-                   {ok, Build#{size => Size, vm => Vm, sha256 => Sum}}
-           end]).
+           fun(Written) -> {ok, maps:merge(Build, Written)} end]).
 
 sum_up(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
-          vm := Vm, otp := #{stock_programs := Programs}} = Build) ->
+          vm := Vm, notes := Notes, otp := #{stock_programs := Programs}} = Build) ->
     Ledger = whittle_ledger:new(#{system => System, runtime => Runtime, out => Out,
                                   stock_vm => stock_vm(Programs), costs => Costs,
+                                  notes => Notes,
                                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
     {ok, Build#{ledger => Ledger}}.
 

@@ -11,7 +11,8 @@
          bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1,
          too_many_names/1, no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
--export([output/1, shaken_output/1, named_output/1, input_is_output/1, plan_of_another_kind/1]).
+-export([output/1, foreign_programs/1, shaken_output/1, named_output/1, input_is_output/1,
+         plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
@@ -20,7 +21,8 @@ all() ->
      every_error_is_one_line, {group, output}].
 
 groups() ->
-    [{output, [], [output, shaken_output, named_output, input_is_output, plan_of_another_kind]}].
+    [{output, [], [output, foreign_programs, shaken_output, named_output, input_is_output,
+                   plan_of_another_kind]}].
 
 init_per_group(output, Config) ->
     Dir = ?config(priv_dir, Config),
@@ -317,6 +319,31 @@ output(Config) ->
                          || Step <- steps(Events)]),
     ?assertMatch([_], [Progress || {runtime, Progress} <- Events]),
     ?assertNot(filelib:is_file(whittle_plan_file:path(Out))).
+
+%% Notes say which programs in `priv' the target may be unable to run: one with shared libraries,
+%% and those of other processors. A program without the right to run is data.
+foreign_programs(Config) ->
+    {ok, Dynamic} = file:read_file("/bin/sh"),
+    {ok, <<Begin:18/binary, _:2/binary, Rest/binary>> = Static} =
+        file:read_file(os:getenv("STAND_IN_VM")),
+    Priv = filename:join([?config(dir, Config), "one", "priv"]),
+    ok = filelib:ensure_path(Priv),
+    [begin
+         File = filename:join(Priv, Name),
+         ok = file:write_file(File, Bytes),
+         ok = file:change_mode(File, Mode)
+     end || {Name, Bytes, Mode} <- [{"arm", <<Begin/binary, 40:16/little, Rest/binary>>, 8#755},
+                                    {"data", <<Begin/binary, 40:16/little, Rest/binary>>, 8#644},
+                                    {"dynamic", Dynamic, 8#755}, {"static", Static, 8#755},
+                                    {"script", "#!/bin/sh\n", 8#755},
+                                    {"short", <<127, "ELF">>, 8#755}]],
+    {_, {ok, #{ledger := #{notes := Notes}}}} =
+        built(#{out => filename:join(?config(dir, Config), "out")}, Config),
+    ?assertEqual([<<"one: priv/arm is a program for ARM, and the target is x86_64: replace it if "
+                    "your program runs it there">>,
+                  <<"one: priv/dynamic is linked to shared libraries: the target needs them and "
+                    "/lib64/ld-linux-x86-64.so.2, or link the program statically">>],
+                 [Note || <<"one: priv/", _/binary>> = Note <- Notes]).
 
 %% The plan belongs to the output. A later build without shaking removes it.
 shaken_output(Config) ->

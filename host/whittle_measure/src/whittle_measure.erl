@@ -186,6 +186,14 @@ format_error({no_pauses, Program, Response}) ->
     io_lib:format("the response ~ts cannot be measured in a build of ~ts with `missing => crash', "
                   "because it may lack the code that loads the counter: use `missing => load', or "
                   "remove the response", [Response, Program]);
+format_error({too_many_runs, Runs, Limit}) ->
+    Shown = case Runs > 1_000_000_000_000 of
+                true -> "more than 1000000000000";
+                false -> integer_to_list(Runs)
+            end,
+    io_lib:format("the study would have ~ts runs, and the limit is ~b: let factors vary alone "
+                  "(`crossed' names those that do not), keep fewer levels (--only), or lower "
+                  "`blocks'", [Shown, Limit]);
 format_error({no_charts, Line}) -> ["the charts cannot be drawn: ", Line];
 format_error({library, Name, Line}) -> ["the library ", Name, " cannot be measured: ", Line];
 format_error({no_unit, Name}) ->

@@ -8,11 +8,28 @@
 %% about the first mistake.
 -spec study(map()) -> {ok, map()} | {error, unicode:chardata()}.
 study(Map) ->
-    try {ok, checked(Map)}
+    try
+        ok = check_lists(Map, "the study"),
+        {ok, checked(Map)}
     catch throw:{wrong, Line} -> {error, Line}
     end.
 
 %% Internal functions. They throw the line about a mistake.
+
+%% Checks all lists of the study, also those inside of others: an improper list passes `is_list/1',
+%% and the functions of `lists' crash.
+check_lists(Map, Where) when is_map(Map) ->
+    maps:foreach(fun(Key, Value) ->
+                         ok = check_lists(Key, Where),
+                         ok = check_lists(Value, io_lib:format("the key ~tP", [Key, 8]))
+                 end, Map);
+check_lists(Tuple, Where) when is_tuple(Tuple) -> check_lists(tuple_to_list(Tuple), Where);
+check_lists(List, Where) when length(List) > 0 ->
+    lists:foreach(fun(Element) -> ok = check_lists(Element, Where) end, List);
+check_lists([_ | _] = Improper, Where) ->
+    wrong("~ts: ~tP is an improper list: write a list after `|', or a comma instead of `|'",
+          [Where, Improper, 8]);
+check_lists(_, _) -> ok.
 
 checked(Map) ->
     Study = fields(Map, "the study",

@@ -24,7 +24,8 @@
                 | {build, whittle_measure_study:cell(), whittle_make:reason()}
                 | {no_values, file:filename()}
                 | {no_tool, atom(), string(), unicode:chardata()}
-                | {no_pauses, atom(), atom()}.
+                | {no_pauses, atom(), atom()}
+                | {too_many_runs, pos_integer(), pos_integer()}.    % the runs, the limit
 
 %% The milliseconds between two readings of memory, and the fewest readings in a duration.
 -define(INTERVAL, 1000).
@@ -33,13 +34,26 @@
 %% The most points of a curve in a sample.
 -define(POINTS, 600).
 
+%% The most runs of a study. The engine holds all cells and the order of all runs in memory. At one
+%% second for each run, as many runs take 28 hours.
+-define(MOST_RUNS, 100_000).
+
 %% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
 %% whose program cannot be built ends the study; a program that fails under a setting is a result.
 %% The error is `no_values' if no sample has a value.
 %%
 %% Everything that would end the study is checked first, as far as that needs no build.
 -spec run(whittle_measure_study:study(), options()) -> {ok, file:filename()} | {error, reason()}.
-run(Study, #{dir := Dir} = Options) ->
+run(Study, Options) ->
+    steps([fun(_) -> check_runs(Study) end, fun(_) -> run_checked(Study, Options) end]).
+
+check_runs(#{blocks := Blocks, warmup := Warmup} = Study) ->
+    case whittle_measure_study:count_cells(Study) * (Blocks + Warmup) of
+        Runs when Runs > ?MOST_RUNS -> {error, {too_many_runs, Runs, ?MOST_RUNS}};
+        _ -> ok
+    end.
+
+run_checked(Study, #{dir := Dir} = Options) ->
     Tell = maps:get(tell, Options, fun(_) -> ok end),
     Cells = whittle_measure_study:cells(Study),
     CheckInputs = fun(_) -> whittle_measure_inputs:check(Dir, maps:get(resume, Options, false),

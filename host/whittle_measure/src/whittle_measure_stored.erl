@@ -15,6 +15,9 @@
 -define(MOST, 1.0e100).
 -define(LEAST, 1.0e-100).
 
+%% A study with more cells cannot have run (the limit of whittle_measure_run is one of runs).
+-define(MOST_CELLS, 100_000).
+
 %% @doc Returns the study in the facts about a run. The error is the key that is missing or wrong.
 -spec study(map()) -> {ok, whittle_measure_study:study()} | {error, unicode:chardata()}.
 study(#{<<"term">> := Text, <<"machine">> := Machine}) when is_binary(Text) ->
@@ -145,8 +148,15 @@ consistent(#{factors := Factors, baseline := Baseline} = Study) ->
                                   end
                           end, Factors),
     case Sound of
-        true -> {ok, Study};
+        true -> bounded(Study);
         false -> {error, "term, key baseline"}
+    end.
+
+%% A report makes all cells.
+bounded(Study) ->
+    case whittle_measure_study:count_cells(Study) > ?MOST_CELLS of
+        true -> {error, "term, key factors"};
+        false -> {ok, Study}
     end.
 
 %% Internal functions: kinds of terms

@@ -6,8 +6,8 @@
 %% @hidden
 -module(whittle_measure_study).
 
--export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, baseline/2, key/1,
-         build_name/1]).
+-export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, count_cells/1,
+         baseline/2, key/1, build_name/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
@@ -80,6 +80,9 @@
       | {wrong, file:filename(), unicode:chardata()}
       | {no_factor, string(), [atom()]}
       | {no_level, atom(), string(), [atom()]}.
+
+%% A product of numbers of levels ends here.
+-define(COUNTED, 1_000_000_000_001).
 
 %% @doc Lists the studies that come with Whittle: name and file.
 -spec shipped() -> [{string(), file:filename()}].
@@ -195,6 +198,18 @@ combinations(#{factors := Factors, baseline := Baseline} = Study) ->
             ++ [[{Name, Level}] || #{name := Name, levels := Levels} <- Alone,
                                    #{name := Of} = Level <- Levels,
                                    Of =/= maps:get(Name, Baseline)]].
+
+%% @doc Counts the cells without making them: a few lines can name more cells than a memory holds.
+%% A count above 10^12 is not exact.
+-spec count_cells(study()) -> non_neg_integer().
+count_cells(#{programs := Programs} = Study) ->
+    lists:sum([count_combinations(of_program(Program, Study)) || Program <- Programs]).
+
+count_combinations(#{factors := Factors} = Study) ->
+    Crossed = crossed(Study),
+    lists:foldl(fun(#{levels := Levels}, Before) -> min(Before, ?COUNTED) * length(Levels) end,
+                1, Crossed)
+        + lists:sum([length(Levels) - 1 || #{levels := Levels} <- Factors -- Crossed]).
 
 product([]) -> [[]];
 product([#{name := Name, levels := Levels} | Factors]) ->

@@ -8,14 +8,14 @@
 -export([whole/1, same_order/1, only/1, own_factors/1, resumed/1, changed/1, changed_files/1,
          cut_line/1, exists/1, lacking/1, in_use/1, checked_before_builds/1, failing/1,
          bounded_log/1, all_fail/1, recording_whole/1, wrapped/1, reported/1, bad_studies/1,
-         shipped/1, no_program/1, compared/1, compared_levels/1, page/1, titles/1, references/1,
-         full_disk/1, every_error_is_one_line/1]).
+         improper_lists/1, too_many_runs/1, shipped/1, no_program/1, compared/1, compared_levels/1,
+         page/1, titles/1, references/1, full_disk/1, every_error_is_one_line/1]).
 
 all() ->
     [whole, same_order, only, own_factors, resumed, changed, changed_files, cut_line, exists,
      lacking, in_use, checked_before_builds, failing, bounded_log, all_fail, recording_whole,
-     no_program, wrapped, reported, bad_studies, shipped, compared, compared_levels, page,
-     titles, references, full_disk, every_error_is_one_line].
+     no_program, wrapped, reported, bad_studies, improper_lists, too_many_runs, shipped, compared,
+     compared_levels, page, titles, references, full_disk, every_error_is_one_line].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join([proplists:get_value(priv_dir, Config), "a study", atom_to_list(Case)]),
@@ -491,6 +491,47 @@ bad_studies(Config) ->
                      "bad.study: the program p: " ++ Line ++ "$"}
                     || {Request, Line} <- bad_requests()]]].
 
+%% The functions of `lists' would crash at such a list. The line names the innermost key.
+improper_lists(Config) ->
+    [begin
+         File = in("bad.study", Config),
+         ok = file:write_file(File, ["#{", Text, "}."]),
+         ?assertEqual(File ++ ": " ++ Line ++ " is an improper list: write a list after `|', or a "
+                      "comma instead of `|'", text(whittle_measure:study(File, [])))
+     end || {Text, Line} <-
+                [{"programs => [#{command => [\"/bin/echo\"|hi]}]",
+                  "the key command: [\"/bin/echo\"|hi]"},
+                 {"factors => [#{levels => [#{flags => [\"+Mea\"|min]}]}]",
+                  "the key flags: [\"+Mea\"|min]"},
+                 {"programs => [#{environment => [{\"A\", \"b\"}|c]}]",
+                  "the key environment: [{\"A\",\"b\"}|c]"},
+                 {"programs => [#{environment => [{[$A|b], \"b\"}]}]",
+                  "the key environment: [65|b]"},
+                 {"programs => [#{name => p}|x]", "the key programs: [#{name => p}|x]"},
+                 {"factors => [#{levels => [#{name => a}|b]}]", "the key levels: [#{name => a}|b]"},
+                 {"references => [#{values => [1|2]}]", "the key values: [1|2]"},
+                 {"[a|b] => 1", "the study: [a|b]"}
+                 | [{Key ++ " => [a|b]", "the key " ++ Key ++ ": [a|b]"}
+                    || Key <- ["title", "factors", "crossed", "responses", "references"]]]].
+
+%% Twenty-three factors of two levels would fill the memory. `--only' and `crossed' make such a
+%% study possible.
+too_many_runs(Config) ->
+    Factors = fun(Count) ->
+                      [#{name => list_to_atom([$f | integer_to_list(N)]),
+                         levels => [#{name => off}, #{name => on}]} || N <- lists:seq(1, Count)]
+              end,
+    Line = fun(Changes) -> text(measure(Changes, Config)) end,
+    ?assertEqual("the study would have 58720256 runs, and the limit is 100000: let factors vary "
+                 "alone (`crossed' names those that do not), keep fewer levels (--only), or lower "
+                 "`blocks'", Line(#{factors => Factors(23), blocks => 6, warmup => 1})),
+    ?assertMatch("the study would have more than 1000000000000 runs, " ++ _,
+                 Line(#{factors => Factors(900)})),
+    ?assertMatch("the study would have 300000 runs, " ++ _, Line(#{blocks => 100_000})),
+    ?assertNot(filelib:is_dir(in("out", Config))),
+    Few = #{factors => Factors(23), crossed => [], blocks => 1},
+    ?assertMatch({ok, _}, measure(Few#{programs => [program("echo 7")]}, Config)).
+
 %% Options of a build, with the line for each.
 bad_requests() ->
     [{"out => \"x\"", "there is no option `out': use otp, target, .* or settings"},
@@ -701,7 +742,7 @@ every_error_is_one_line(_) ->
               {library, "x", "y"}, {no_unit, x}, {no_directory, x, "d"},
               {different_studies, "a", "b"},
               {not_a_factor, "x", "d", [a]}, {several_levels, "x", "d"},
-              {no_values, "d"},
+              {no_values, "d"}, {too_many_runs, 100_001, 100_000},
               {make, {input_is_output, "x"}},
               {build, #{program => #{name => p}, levels => #{}}, {input_is_output, "x"}}],
     [begin

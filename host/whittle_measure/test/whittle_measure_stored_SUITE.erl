@@ -48,7 +48,8 @@ damaged_studies(Config) ->
                           #{programs => lists:duplicate(2, #{name => hello})},
                           #{factors => [#{name => build, levels => []}]}, #{title => [$a | $b]},
                           #{front => [#{title => "a", text => "b", chart => {}}]}],
-               Key <- maps:keys(Change)],
+               Key <- maps:keys(Change)]
+        ++ [{facts(maps:merge(study(), many_factors())), "term, key factors"}],
     [begin
          ok = write(Facts, samples(), Config),
          Error = whittle_measure:report(dir(Config)),
@@ -96,6 +97,12 @@ any_sample(Config) ->
                end).
 
 %% Internal
+
+%% More cells than a memory holds.
+many_factors() ->
+    Names = [list_to_atom([$f | integer_to_list(N)]) || N <- lists:seq(1, 40)],
+    #{factors => [#{name => Name, levels => [#{name => off}, #{name => on}]} || Name <- Names],
+      baseline => maps:from_keys(Names, off), crossed => Names}.
 
 ends(Facts, Samples, Config) ->
     ok = write(Facts, Samples, Config),

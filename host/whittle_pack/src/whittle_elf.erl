@@ -9,9 +9,13 @@
 %% The layout follows chapters 4 and 5 of the System V ABI and `elf(5)'.
 -module(whittle_elf).
 
--export([attach/2, pack/1, loaded_size/1, symbols_size/1]).
+-export([attach/2, pack/1, loaded_size/1, program/1, symbols_size/1]).
 
--export_type([error/0]).
+-export_type([error/0, program/0]).
+
+-type program() ::
+        #{processor := {Machine :: non_neg_integer(), 32 | 64, little | big},
+          loader := binary() | none}.          % the path that the kernel starts; none: static
 
 -type error() :: {elf_foreign, binary()}   % the first bytes: not an ELF file
                | {elf_damaged, atom()}     % the kind of damage
@@ -30,7 +34,11 @@
                   paddr := non_neg_integer(), filesz := non_neg_integer(),
                   memsz := non_neg_integer(), align := non_neg_integer()}.
 
+%% A static program that runs at any address has the type of a library.
+-define(ET_EXEC, 2).
+-define(ET_DYN, 3).
 -define(PT_LOAD, 1).
+-define(PT_INTERP, 3).
 -define(PT_NOTE, 4).
 -define(PF_R, 4).
 -define(SHT_SYMTAB, 2).
@@ -88,6 +96,25 @@ loaded_size(File) ->
             {ok, lists:max([0 | [Offset + Size || #{type := ?PT_LOAD, offset := Offset,
                                                     filesz := Size} <- Phdrs]])};
         Error -> Error
+    end.
+
+%% @doc Reads which processor a program is for, and which loader of shared libraries it needs. The
+%% result is `none' for anything else: another file, or a library.
+-spec program(binary()) -> {ok, program()} | none.
+program(File) ->
+    case read(File) of
+        {ok, #elf{endian = Endian, width = Width, phdrs = Phdrs}} ->
+            <<_:16/binary, Type:2/binary, Machine:2/binary, _/binary>> = File,
+            Loaders = [hd(binary:split(Path, <<0>>))
+                       || #{type := ?PT_INTERP} = Phdr <- Phdrs,
+                          {ok, Path} <- [segment(Phdr, File)]],
+            Loader = hd(Loaders ++ [none]),
+            case int(Endian, Type) of
+                Kind when Kind =:= ?ET_EXEC; Kind =:= ?ET_DYN ->
+                    {ok, #{processor => {int(Endian, Machine), Width, Endian}, loader => Loader}};
+                _ -> none
+            end;
+        {error, _} -> none
     end.
 
 %% @doc Measures the table of symbols and its names. It is 0 for a stripped file.

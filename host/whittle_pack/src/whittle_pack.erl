@@ -98,18 +98,24 @@ check_certificates(Options) ->
 %% complete or does not exist. The option `beside' names a file about the output. If several
 %% builds write to one name, both files come from the build that finished last. The result holds
 %% the size of the output in bytes, the size of the VM in it, and the SHA-256 digest of an
-%% executable. A directory has no digest. Its `tree/etc/bom.json' has the digests of its parts.
+%% executable. A directory has no digest. Its `tree/etc/bom.json' has the digests of its parts. The
+%% notes name programs in the output that the target may be unable to run.
 -spec write(whittle_system:system(), whittle_runtime:runtime(),
             file:filename_all(), options()) ->
-          {ok, #{size := pos_integer(), vm := pos_integer(), sha256 := binary() | none}}
+          {ok, #{size := pos_integer(), vm := pos_integer(), sha256 := binary() | none,
+                 notes := [unicode:chardata()]}}
         | {error, error()}.
-write(System, #{executable := File} = Runtime, Out, Options) ->
+write(System, #{executable := File, target := Target} = Runtime, Out, Options) ->
     steps([fun(_) -> read_bytes(File) end,
            fun(Vm) ->
                    steps([fun(_) -> read_ca_certs(Options) end,
                           fun(Tree) -> blocks(System, Runtime, Vm, Tree) end,
                           fun(Blocks) -> write_as(maps:get(format, Options, exe),
-                                                  System, Vm, File, Blocks, {Out, Options}) end])
+                                                  System, Vm, File, Blocks, {Out, Options}) end,
+                          fun(Written) ->
+                                  Notes = whittle_pack_programs:notes(System, {Vm, Target}),
+                                  {ok, Written#{notes => Notes}}
+                          end])
            end]).
 
 %% @doc Checks that {@link write_beside/2} can write to a path, as far as this is possible without

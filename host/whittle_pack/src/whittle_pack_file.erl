@@ -160,9 +160,18 @@ check_directory(Out) ->
     case file:read_file_info(Parent) of
         {ok, #file_info{type = directory, access = Access}}
           when Access =:= write; Access =:= read_write -> ok;
-        {ok, #file_info{type = directory}} -> {error, {cannot_write, {Out, eacces}}};
+        {ok, #file_info{type = directory}} -> refused(Out);
         {ok, _} -> {error, {cannot_write, {Out, enotdir}}};
         {error, enoent} -> {error, {cannot_write, {Out, no_directory}}};
+        {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
+    end.
+
+%% Asks the kernel why the directory takes no files: the user has no permission, or its file system
+%% is read-only.
+refused(Out) ->
+    Place = beside(Out, ".unfinished"),
+    case file:make_dir(Place) of
+        ok -> file:del_dir(Place);
         {error, Reason} -> {error, {cannot_write, {Out, Reason}}}
     end.
 

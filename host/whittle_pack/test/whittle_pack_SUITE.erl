@@ -10,8 +10,8 @@
          bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
          directory_edited_meanwhile/1, directory_edited_at_last/1,
          files_of_a_kind/1, foreign_executable/1, checksum/1,
-         output_is_directory/1, output_is_device/1, stopped/1, full_disk/1, no_rights/1,
-         no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
+         output_is_directory/1, output_is_device/1, stopped/1, full_disk/1, read_only_disk/1,
+         no_rights/1, no_runtime/1, foreign_runtime/1, env_lines/1, damaged/1, errors/1]).
 
 -include_lib("common_test/include/ct.hrl").
 -include_lib("stdlib/include/assert.hrl").
@@ -24,7 +24,8 @@ all() ->
      directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
      directory_edited_at_last,
      files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,
-     stopped, full_disk, no_rights, no_runtime, foreign_runtime, env_lines, damaged, errors].
+     stopped, full_disk, read_only_disk, no_rights, no_runtime, foreign_runtime, env_lines,
+     damaged, errors].
 
 init_per_suite(Config) ->
     Dir = ?config(priv_dir, Config),
@@ -627,6 +628,18 @@ full_disk(Config) ->
                      Write(Out ++ ".d", #{format => dir})),
         ?assertEqual({ok, Older}, file:read_file(Out)),
         ?assertEqual({ok, ["sample"]}, file:list_dir_all(Disk))
+    end).
+
+%% The rights of a directory do not tell this reason.
+read_only_disk(_) ->
+    small_disk:read_only(fun(Disk) ->
+        Out = filename:join(Disk, "sample"),
+        [begin
+             {error, {cannot_write, {Out, erofs}} = Error} =
+                 whittle_pack:check_output(Out, #{format => Format}),
+             ?assertEqual(Out ++ " cannot be written (read-only file system): name another output "
+                          "with -o", lists:flatten(whittle_pack:format_error(Error)))
+         end || Format <- [exe, dir]]
     end).
 
 %% A write stops before each of its calls to the file system. The directory then holds the old

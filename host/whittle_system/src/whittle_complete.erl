@@ -21,11 +21,18 @@ complete(Found, Otp, Options) ->
               atom() => term()}, whittle_read:needs()) ->
           ok | {error, whittle_system:error()}.
 check(#{apps := Given, roots := Roots} = Found, #{otp := Otp} = Options) ->
-    Libs = whittle_device:offered(maps:get(libs, Options, [])),
+    Dirs = maps:get(libs, Options, []),
+    Libs = whittle_device:offered(Dirs),
     Asked = maps:get(add, Options, []) ++ [Name || Name <- Roots, not is_map_key(main, Found)],
-    case whittle_lacking:missing(Asked, by_name(Given), Libs, fun whittle_read_app:described/1) of
-        [] -> ok;
-        Missing -> {error, {missing_applications, {Missing, Otp}}}
+    try
+        ok = check_names_of_otp(Found),
+        case whittle_lacking:missing(Asked, by_name(Given), Libs,
+                                     fun whittle_read_app:described/1) of
+            [] -> ok;
+            Missing -> refuse_missing(Missing, Dirs, Otp)
+        end
+    catch
+        throw:{?MODULE, Error} -> {error, Error}
     end.
 
 system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
@@ -36,12 +43,14 @@ system(#{name := Name, vsn := Vsn, apps := Given, roots := Roots0} = Found,
             {error, Why} <- [whittle_file_name:check(Text)]],
     {Kept, Replaced} = without_other_otp(Given, Found, Otp),
     ok = check_names(Kept),
+    ok = check_names_of_otp(Found),
     Own = lists:usort([kernel, stdlib] ++ Roots0),
     Added = maps:get(add, Options, []),
     Roots = lists:usort(Own ++ Added),
-    Libs = whittle_device:offered(maps:get(libs, Options, [])),
+    Dirs = maps:get(libs, Options, []),
+    Libs = whittle_device:offered(Dirs),
     {Apps0, Notes0} = add_needed(Roots, Added, Replaced, Found, by_name(Kept),
-                                 {Otp, Libs, maps:get(outside_links, Options, note)}),
+                                 {Otp, Libs, Dirs, maps:get(outside_links, Options, note)}),
     %% The check treats an application that the code calls like one that an .app file names.
     Needed = lists:usort(Roots ++ [App || App <- maps:get(imported, Found, []),
                                           is_map_key(App, Apps0)]),
@@ -93,7 +102,7 @@ without_other_otp(Given, Found, Otp) ->
                                 orelse whittle_otp_lib:app_dir(Name, Otp) =:= error
                     end, Given).
 
-add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs, Links}) ->
+add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs, Dirs, Links}) ->
     Imported = [Name || Name <- maps:get(imported, Found, []),
                         not is_map_key(Name, Given),
                         whittle_otp_lib:app_dir(Name, Otp) =/= error],
@@ -105,9 +114,9 @@ add_needed(Roots, Added, Replaced, Found, Given, {Otp, Libs, Links}) ->
               end,
     {Apps, Notes, Missing} = add(Asked, Given, #{}, {[], #{}}, {Otp, Libs, Lacking, Links}),
     Missing =:= #{} orelse
-        fail({missing_applications, {[{Name, asker(Name, lists:usort(By), Added)}
-                                      || {Name, By} <- lists:sort(maps:to_list(Missing))],
-                                     whittle_otp_lib:otp(Otp)}}),
+        refuse_missing([{Name, asker(Name, lists:usort(By), Added)}
+                        || {Name, By} <- lists:sort(maps:to_list(Missing))],
+                       Dirs, whittle_otp_lib:otp(Otp)),
     {Apps, [replaced(App, Apps) || App <- Replaced] ++ lists:reverse(Notes)
      ++ optional(Apps)}.
 
@@ -245,6 +254,27 @@ check_names(Apps) ->
             Paths = [Path || #{name := Name, origin := #{path := Path}} <- Apps,
                              Name =:= Twice],
             fail({application_twice, {Twice, Paths}})
+    end.
+
+%% Refuses an application of the input with the name of a part of every system: the output could not
+%% boot. A release has OTP's own. An escript may contain them too, and the VM loads them before it.
+check_names_of_otp(#{main := _}) -> ok;
+check_names_of_otp(#{apps := Apps}) ->
+    case [{Name, Path} || #{name := Name, origin := #{kind := input, path := Path}} <- Apps,
+                          lists:member(Name, [erts, kernel, stdlib])] of
+        [] -> ok;
+        [First | _] -> fail({name_of_otp, First})
+    end.
+
+%% Refuses a system without some of its applications. A library directory may have one as an
+%% archive, which `erl' would read.
+-spec refuse_missing([{whittle_system:app_name(), Askers :: term()}], [file:filename()],
+                     Otp :: string()) -> no_return().
+refuse_missing(Missing, Dirs, Otp) ->
+    case [{Name, File} || {Name, _} <- Missing, Dir <- Dirs,
+                          File <- whittle_read_app:archives(Name, Dir)] of
+        [First | _] -> fail({archived_application, First});
+        [] -> fail({missing_applications, {Missing, Otp}})
     end.
 
 %% Refuses two modules of one name. It would be undefined which one the VM loads.

@@ -141,10 +141,12 @@ kind(Path) ->
             end
     end.
 
-%% Recognizes a release tarball of `rebar3 tar' or `mix release', with gzip or plain tar.
+%% Recognizes a release tarball of `rebar3 tar' or `mix release', with gzip or plain tar, and a zip
+%% archive, such as an application's (.ez).
 is_tarball(Path) ->
     case whittle_file:first(Path, 512) of
         {ok, <<16#1F, 16#8B, _/binary>>} -> true;
+        {ok, <<"PK", 3, 4, _/binary>>} -> true;
         {ok, <<_:257/binary, "ustar", _/binary>>} -> true;
         _ -> false
     end.

@@ -9,8 +9,8 @@
 
 -import(whittle_term, [all/2]).
 
--export([read/2, read/3, described/1, files/2, tree/2, from_files/3, spec/2, beam/3, prebuilt/1,
-         refuse_links/2]).
+-export([read/2, read/3, described/1, archives/2, files/2, tree/2, from_files/3, spec/2, beam/3,
+         prebuilt/1, refuse_links/2]).
 
 -export_type([context/0, source/0]).
 
@@ -77,6 +77,13 @@ described(Dir) ->
         [] ->
             error
     end.
+
+%% @doc Lists the archives in a directory that have the name of an application, with or without a
+%% version. OTP reads such archives, and Whittle does not.
+-spec archives(whittle_system:app_name(), file:filename()) -> [file:filename()].
+archives(Name, Dir) ->
+    [File || File <- whittle_file:found("*.ez", Dir),
+             hd(string:split(filename:basename(File, ".ez"), "-")) =:= atom_to_list(Name)].
 
 description(File) ->
     case whittle_file:text(File) of

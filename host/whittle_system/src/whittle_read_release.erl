@@ -144,7 +144,7 @@ apps(Dir, Context, Listed, Otp) ->
     There = [Name || {#{name := Name}, _} <- Read],
     Absent = [{Name, Vsn} || {Name, Vsn, _} <- Listed, not lists:member(Name, There),
                              not is_in(Name, Otp)],
-    Absent =:= [] orelse fail({absent_applications, {Absent, Dir}}),
+    Absent =:= [] orelse refuse_absent(Absent, Dir),
     Names = [atom_to_list(Name) ++ "-" ++ Vsn || {Name, Vsn, _} <- Listed],
     Others = [Base || Lib <- whittle_file:found("lib/*/ebin", Dir),
                       Base <- [filename:basename(filename:dirname(Lib))],
@@ -154,6 +154,14 @@ apps(Dir, Context, Listed, Otp) ->
          [["Whittle left out ", lists:join(", ", Others), ", because the .rel file does not list ",
            them(Others)]
           || Others =/= []]}.
+
+-spec refuse_absent([{whittle_system:app_name(), string()}], file:filename()) -> no_return().
+refuse_absent(Absent, Dir) ->
+    case [{Name, File} || {Name, _} <- Absent,
+                          File <- whittle_read_app:archives(Name, filename:join(Dir, "lib"))] of
+        [First | _] -> fail({archived_application, First});
+        [] -> fail({absent_applications, {Absent, Dir}})
+    end.
 
 is_in(Name, none) -> whittle_otp:is_otp(Name);
 is_in(Name, Otp) -> whittle_otp_lib:app_dir(Name, Otp) =/= error.

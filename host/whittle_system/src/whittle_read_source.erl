@@ -133,16 +133,32 @@ real_name([".." | Rest], [_, _ | _] = Above) -> real_name(Rest, tl(Above));
 real_name([Part | Rest], Above) -> real_name(Rest, [Part | Above]);
 real_name([], [Last | _]) -> Last.
 
-%% Notes unused configuration files. relx puts them into a release, but a project's applications
-%% have no such files.
+%% Notes unused configuration files: those that the settings of relx name, and those with the usual
+%% names. relx puts them into a release, but a project's applications have no such files.
 unused_configuration(Dir) ->
-    case [File || File <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
-                  filelib:is_regular(filename:join([Dir, "config", File]))] of
+    Config = whittle_compile:rebar_config(Dir),
+    Usual = [File || Name <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
+                     File <- ["config/" ++ Name], filelib:is_regular(filename:join(Dir, File))],
+    Others = proper(proplists:get_value(profiles, Config, [])),
+    Profiles = [{default, Config} | [Other || {Name, _} = Other <- Others, is_atom(Name)]],
+    Named = [{Profile, Files} || {Profile, Settings} <- Profiles,
+                                 [_ | _] = Files <- [relx_files(proper(Settings))]],
+    case Named ++ [{default, Usual} || Usual =/= []] of
         [] -> [];
-        Files -> [["config/", lists:join(", config/", Files), " belong to a release, and Whittle "
-                   "does not pack them here: to pack them, run `rebar3 release' and build "
-                   "_build/default/rel/NAME"]]
+        [{Profile, Files} | _] ->
+            As = [["as ", atom_to_list(Profile), $\s] || Profile =/= default],
+            [[lists:join(", ", lists:uniq(Files ++ Usual)), " belong to a release, and Whittle "
+              "does not pack them here: to pack them, run `rebar3 ", As, "release' and build "
+              "_build/", atom_to_list(Profile), "/rel/NAME"]]
     end.
+
+relx_files(Settings) ->
+    Relx = proper(proplists:get_value(relx, Settings, [])),
+    OfReleases = lists:append([proper(Own) || {release, _, _, Own} <- Relx]),
+    [filename:join(Parts) || {Key, File} <- Relx ++ OfReleases,
+                             lists:member(Key, [sys_config, sys_config_src, vm_args, vm_args_src]),
+                             io_lib:char_list(File),
+                             [_ | _] = Parts <- [whittle_file:parts(File)]].
 
 vsn(Root, Apps) ->
     [Vsn] = [Vsn || #{name := Name, vsn := Vsn} <- Apps, Name =:= Root],

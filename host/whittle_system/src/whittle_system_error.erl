@@ -39,6 +39,8 @@
       | {absent_start_module, {app(), module()}}
       | {application_twice, {app(), [path()]}}
       | {reserved_name, {Kind :: text(), Name :: atom(), path() | text()}}
+      | {name_of_otp, {app(), path()}}
+      | {archived_application, {app(), path()}}
       | {missing_applications, {[asked()], Otp :: string()}}
       | {unsupported_application, {app(), [app()], Why :: text()}}
       | {absent_programs, {app(), [app()], [path()]}}
@@ -175,6 +177,12 @@ text({application_twice, {Name, Paths}}) ->
 text({reserved_name, {Kind, Name, Dir}}) ->
     line("~ts has the ~ts ~ts, and Whittle adds its own of that name to every output: rename yours",
          [Dir, Kind, Name]);
+text({name_of_otp, {Name, Dir}}) ->
+    line("~ts has the application ~ts, and every output has OTP's part of that name: rename yours",
+         [Dir, Name]);
+text({archived_application, {Name, File}}) ->
+    line("application ~ts is in ~ts, and Whittle does not read archives (.ez): unpack it into the "
+         "same directory (unzip ~ts -d ~ts)", [Name, File, File, filename:dirname(File)]);
 text({missing_applications, {[{erts, Askers}], _}}) ->
     line("erts, which ~ts, is the VM itself, and every output has it: ~ts",
          [askers(Askers), remedy(erts, Askers)]);

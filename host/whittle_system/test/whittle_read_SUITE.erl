@@ -8,7 +8,7 @@
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
          part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
-         relx_release/1, release_without_system_libs/1, odd_settings/1,
+         files_of_relx/1, relx_release/1, release_without_system_libs/1, odd_settings/1,
          cookies_of_release/1, settings_that_always_run/1, lines_of_shell/1, mix_release/1,
          older_copies/1, rebar3_escript/1, mix_escript/1, flat_archive/1, source_escript/1,
          escript_with_module_line/1, escript_that_calls/1, escript_exit_codes/1,
@@ -22,7 +22,7 @@ suite() -> [{timetrap, {minutes, 5}}].
 all() ->
     [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
      named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
-     one_build_of_a_project, relx_release, release_without_system_libs,
+     one_build_of_a_project, files_of_relx, relx_release, release_without_system_libs,
      odd_settings, cookies_of_release, settings_that_always_run, lines_of_shell, mix_release,
      older_copies, rebar3_escript, mix_escript, flat_archive, source_escript,
      escript_with_module_line, escript_that_calls, escript_exit_codes, escript_flags,
@@ -218,6 +218,32 @@ one_build_of_a_project(Config) ->
     ok = whittle_lock:release(Lock),
     Line = whittle_system:format_error({not_locked, {Dir, enolck}}),
     ?assertMatch({match, _}, re:run(Line, "no locks available.*copy it", [unicode])).
+
+%% The settings of relx name files that only a release has, at any place and for any profile.
+files_of_relx(Config) ->
+    Dir = in("project", Config),
+    made:file(filename:join(Dir, "src/project.app.src"), "{application, project, [{vsn, \"1\"}]}."),
+    Line = fun(Settings) ->
+                   made:file(filename:join(Dir, "rebar.config"), ["{deps, []}. ", Settings]),
+                   Notes = binary:split(notes(read(Dir)), <<"\n">>, [global]),
+                   [Note || Note <- Notes,
+                            binary:match(Note, <<"belong to a release">>) =/= nomatch]
+           end,
+    Said = fun(Files, As, Profile) ->
+                   [<<Files/binary, " belong to a release, and Whittle does not pack them here: to "
+                      "pack them, run `rebar3 ", As/binary, "release' and build _build/",
+                      Profile/binary, "/rel/NAME">>]
+           end,
+    ?assertEqual([], Line("{relx, [{release, {x, \"1\"}, [project]}, {sys_config, false}, "
+                          "{vm_args, \".\"}]}.")),
+    ?assertEqual(Said(<<"prod.config, rel/vm.args">>, <<>>, <<"default">>),
+                 Line("{relx, [{sys_config, \"./prod.config\"}, {release, {x, \"1\"}, [project], "
+                      "[{vm_args, \"rel/vm.args\"}]}]}.")),
+    ?assertEqual(Said(<<"p.config">>, <<"as prod ">>, <<"prod">>),
+                 Line("{profiles, [{prod, [{relx, [{sys_config_src, \"p.config\"}]}]}]}.")),
+    made:file(filename:join(Dir, "config/sys.config"), "[]."),
+    ?assertEqual(Said(<<"config/sys.config">>, <<>>, <<"default">>),
+                 Line("{relx, [{sys_config, \"./config/sys.config\"}]}.")).
 
 relx_release(Config) ->
     Dir = example("relay", Config),

@@ -6,7 +6,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([nothing_there/1, no_application/1, mix_project/1, no_escript/1, escript_without_main/1,
          prebuilt_nif/1, unused_prebuilt_nif/1, absent_program/1, unknown_program/1,
-         missing_application/1, absent_module/1,
+         missing_application/1, archived_applications/1, names_of_otp/1, absent_module/1,
          unlisted_module/1, damaged_beam/1, foreign_beam/1, misnamed_beam/1, newer_beam/1,
          module_twice/1, too_old_beam/1, compiled_again/1, compiler_fails/1,
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
@@ -24,7 +24,7 @@
 all() ->
     [nothing_there, no_application, mix_project, no_escript, escript_without_main,
      prebuilt_nif, unused_prebuilt_nif, absent_program, unknown_program,
-     missing_application, absent_module, unlisted_module,
+     missing_application, archived_applications, names_of_otp, absent_module, unlisted_module,
      damaged_beam, foreign_beam, misnamed_beam, newer_beam, too_old_beam, compiled_again,
      compiler_fails, no_version_in_source, consolidated, several_releases, module_twice,
      other_otp, bad_app_file, bad_release, unreadable,
@@ -212,6 +212,49 @@ missing_application(Config) ->
                               {[cryto, nobody], <<"cryto (did you mean crypto?), which you">>},
                               {[obsever], <<"application obsever, which you asked for">>}]].
 
+%% `erl' reads applications in archives (.ez). Whittle says that it does not.
+archived_applications(Config) ->
+    Libs = in("libs", Config),
+    Says = fun(Name, File, {error, {archived_application, _} = Error}) ->
+                   ?assertEqual(unicode:characters_to_binary(
+                                  ["application ", Name, " is in ", File, ", and Whittle does not "
+                                   "read archives (.ez): unpack it into the same directory (unzip ",
+                                   File, " -d ", filename:dirname(File), ")"]),
+                                unicode:characters_to_binary(whittle_system:format_error(Error)))
+           end,
+    [begin
+         Dir = made:app(in(Asks, Config), list_to_atom(Asks),
+                        [{applications, [kernel, stdlib, packed]}], []),
+         made:file(File, "PK"),
+         Says("packed", File, whittle_read:read(Dir, (staged:options())#{libs => [Libs]})),
+         Says("packed", File, whittle_read:check_needs(Dir, #{otp => "29", libs => [Libs]})),
+         ok = file:delete(File)
+     end || {Asks, File} <- [{"asks", filename:join(Libs, "packed-1.0.ez")},
+                             {"asks_again", filename:join(Libs, "packed.ez")}]],
+    made:file(filename:join(Libs, "packed_2-1.0.ez"), "PK"),
+    ?assertMatch({error, {missing_applications, _}},
+                 whittle_read:read(in("asks", Config), (staged:options())#{libs => [Libs]})),
+    Release = in("rel", Config),
+    release(Release, erlang:system_info(version), "[{kernel, \"1\"}, {stdlib, \"1\"}, "
+            "{aa, \"1.0\"}]"),
+    File = made:file(filename:join(Release, "lib/aa-1.0.ez"), "PK"),
+    Says("aa", File, read(Release)),
+    refused(made:file(in("b.ez", Config), <<"PK", 3, 4, 20>>), packed_release,
+            "b.ez is a packed archive: unpack it first").
+
+%% OTP's parts of these names are in every output, so an application of the user could not start.
+names_of_otp(Config) ->
+    [begin
+         Dir = made:app(in(atom_to_list(Name), Config), Name,
+                        [{applications, []}, {mod, {my_app, []}}],
+                        [{my_app, "-module(my_app). -export([start/2, stop/1]). "
+                          "start(_, _) -> {ok, self()}. stop(_) -> ok."}]),
+         refused(Dir, name_of_otp, "has the application " ++ atom_to_list(Name) ++
+                     ", and every output has OTP's part of that name: rename yours$"),
+         ?assertMatch({error, {name_of_otp, {Name, Dir}}},
+                      whittle_read:check_needs(Dir, #{otp => "29"}))
+     end || Name <- [kernel, stdlib, erts]].
+
 %% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
     {error, {missing_applications, _} = Error} = whittle_read:check_needs(Path, #{otp => "29"}),
@@ -311,8 +354,8 @@ circular(Config) ->
     %% A name with a blank has quotes.
     Blank = made:app(in("a b", Config), 'a b', [{applications, [kernel, 'a b']}], []),
     refused(Blank, circular_applications, "^application 'a b' lists itself"),
-    Kernel = made:app(in("kernel", Config), kernel, [{applications, [stdlib]}], []),
-    refused(Kernel, circular_applications,
+    Crypto = made:app(in("crypto", Config), crypto, [{applications, [kernel, stdlib, ssl]}], []),
+    refused(Crypto, circular_applications,
             "if one of yours has the name of an OTP application, rename it$").
 
 unsupported(Config) ->

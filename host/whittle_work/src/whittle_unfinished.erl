@@ -12,6 +12,9 @@
 -export([moves/2, in_place/0]).
 -export([make_directory/1, remove_directory/1, remove_tree/1]).
 
+%% The part of a directory's name on a system whose processes cannot be told apart.
+-define(UNKNOWN, "0").
+
 %% @doc Registers how to undo a file that you are about to create, or how to complete a removal.
 %% Call this function before you begin. The new function replaces an older one for the same path.
 -spec begun(file:filename_all(), fun(() -> term())) -> ok.
@@ -70,17 +73,21 @@ in_place() ->
 %% @doc Creates a temporary directory that only its user can read. The directory lies below the
 %% one that the environment variable `TMPDIR' names, or below /tmp. Its path is absolute, and its
 %% name begins with the given prefix. The error names the directory that the user cannot write to.
+%%
+%% It also removes such directories of the same user whose VM is gone: something killed that VM, so
+%% it could not remove them itself.
 -spec make_directory(string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) ->
     Base = filename:absname(case os:getenv("TMPDIR", "") of "" -> "/tmp"; Given -> Given end),
-    Name = io_lib:format("~s-~s-~w-~w", [Begin, os:getpid(), erlang:system_time(),
-                                         erlang:unique_integer([positive])]),
+    Name = io_lib:format("~s-~s-~s-~w-~w", [Begin, os:getpid(), numbered(), erlang:system_time(),
+                                            erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
     begun(Dir, fun() -> remove_tree(Dir) end),
     case whittle_work:steps([fun(_) -> file:make_dir(Dir) end,
                               fun(_) -> file:change_mode(Dir, 8#700) end]) of
         ok ->
+            ok = remove_abandoned(Base, Dir),
             {ok, Dir};
         {error, Reason} ->
             done(Dir),
@@ -117,3 +124,29 @@ remove_below(Dir, {ok, Names}) ->
     end;
 remove_below(_, Error) ->
     Error.
+
+%% Names what gives this VM its process number: the boot of a machine, and the container. Other
+%% machines and containers may use the same directory, and their processes cannot be seen here.
+numbered() ->
+    case {file:read_file("/proc/sys/kernel/random/boot_id"), file:read_link("/proc/self/ns/pid")} of
+        {{ok, Boot}, {ok, Container}} ->
+            string:lowercase(integer_to_list(erlang:phash2({Boot, Container}, 1 bsl 32), 16));
+        _ -> ?UNKNOWN
+    end.
+
+%% A process number may be in use again: the directory then stays until that process ends.
+remove_abandoned(Base, Own) ->
+    case {file:read_link_info(Own, [raw]), numbered(), file:list_dir(Base)} of
+        {{ok, #file_info{uid = User}}, Here, {ok, Names}} when Here =/= ?UNKNOWN ->
+            [remove_tree(Dir)
+             || Name <- Names,
+                {match, [Process]} <- [re:run(Name, "^whittle(?:-[a-z]+)?-([0-9]+)-" ++ Here
+                                              ++ "-[0-9]+-[0-9]+$",
+                                              [{capture, all_but_first, list}])],
+                not filelib:is_dir("/proc/" ++ Process),
+                Dir <- [filename:join(Base, Name)],
+                {ok, #file_info{type = directory, uid = Of}} <- [file:read_link_info(Dir, [raw])],
+                Of =:= User],
+            ok;
+        _ -> ok
+    end.

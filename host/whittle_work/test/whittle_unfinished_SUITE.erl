@@ -4,10 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2]).
--export([undo_says_what_is_left/1, directory/1, no_directory/1, tree/1, protected_link/1,
-         what_is_left/1]).
+-export([undo_says_what_is_left/1, directory/1, no_directory/1, abandoned/1, tree/1,
+         protected_link/1, what_is_left/1]).
 
-all() -> [undo_says_what_is_left, directory, no_directory, tree, protected_link, what_is_left].
+all() ->
+    [undo_says_what_is_left, directory, no_directory, abandoned, tree, protected_link,
+     what_is_left].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), Case),
@@ -59,6 +61,38 @@ no_directory(Config) ->
                                             whittle_unfinished:make_directory("some"))
                        end),
     ?assertEqual(Listed, lists:sort(persistent_term:get())).
+
+%% A killed VM leaves its directory, and a later one removes it. The directories of other processes,
+%% machines and programs stay, and so does everything behind a link.
+abandoned(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Kept = filename:join(Dir, "kept"),
+    ok = filelib:ensure_path(filename:join(Kept, "below")),
+    in_tmpdir(Dir, fun() ->
+        {ok, Own} = whittle_unfinished:make_directory("whittle"),
+        ["whittle", Process, Here, Time, Count] = string:lexemes(filename:basename(Own), "-"),
+        ?assertEqual(os:getpid(), Process),
+        Gone = string:trim(os:cmd("echo $$")),
+        Named = fun(Words) -> filename:join(Dir, lists:flatten(lists:join("-", Words))) end,
+        Left = [Named(["whittle", Gone, Here, Time, "0"]),
+                Named(["whittle-load", Gone, Here, Time, Count])],
+        Stay = [Named(["whittle", "1", Here, Time, "0"]), Named(["whittle", Gone, Time, "1"]),
+                Named(["whittle", Gone, Here ++ "0", Time, "1"]),
+                Named(["other", Gone, Here, Time, "1"])],
+        [ok = filelib:ensure_path(filename:join(Each, "below")) || Each <- Left ++ Stay],
+        Link = Named(["whittle", Gone, Here, Time, "7"]),
+        File = Named(["whittle", Gone, Here, Time, "8"]),
+        ok = file:make_symlink(Kept, Link),
+        ok = file:make_symlink(Kept, filename:join(hd(Left), "link")),
+        ok = file:write_file(File, "x"),
+        {ok, Next} = whittle_unfinished:make_directory("whittle-trace"),
+        {ok, Names} = file:list_dir(Dir),
+        ?assertEqual(lists:sort([filename:basename(Each)
+                                 || Each <- [Own, Next, Kept, Link, File | Stay]]),
+                     lists:sort(Names)),
+        ?assertEqual({ok, ["below"]}, file:list_dir(Kept)),
+        [ok = whittle_unfinished:remove_directory(Each) || Each <- [Own, Next]]
+    end).
 
 in_tmpdir(Dir, Fun) ->
     Before = os:getenv("TMPDIR"),
