@@ -13,6 +13,7 @@
 -type error() :: {other_node, {node(), file:filename()}}
                | {fewer_nodes, Missing :: [node(), ...]}
                | {damaged, file:filename()}
+               | {unreadable, {file:filename(), file:posix()}}
                | {directory, {file:filename(), file:posix() | badarg | terminated}}.
 
 -define(FILE_NAME, "docket.node").
@@ -29,6 +30,7 @@ check(Dir) ->
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
         {{ok, [{_, [_ | _] = Nodes}]}, false} -> fewer(Nodes -- docket_cluster:nodes(), File, Own);
         {{error, enoent}, _} -> noted(File, Own);
+        {{error, Reason}, _} when is_atom(Reason) -> {error, {unreadable, {File, Reason}}};
         {_, false} -> {error, {damaged, File}};
         {_, true} -> noted(File, Own)
     end.
@@ -53,7 +55,13 @@ format_error({fewer_nodes, Missing}) ->
      "may have later cases: give all nodes the whole list. To go on without these nodes, start all "
      "others once with DOCKET_FORCE=true"];
 format_error({damaged, File}) ->
-    ["the file ", File, " is damaged, so docket does not know to which node its directory belongs: "
-     "start with an empty directory to take the cases of other nodes. If the directory is that of ",
-     atom_to_list(node()), ", start once with DOCKET_FORCE=true, which loads its cases"];
+    ["the file ", File, " is damaged, so docket does not know to which node its directory belongs. "
+     "If it belongs to ", atom_to_list(node()), ", start once with DOCKET_FORCE=true"
+     | case docket_cluster:nodes() of
+           [_] -> "";
+           _ -> ": this loads its cases, and later ones of the other nodes are lost. Or start with "
+                    "an empty directory: this node then takes the cases of the others"
+       end];
+format_error({unreadable, {File, Reason}}) ->
+    ["the file ", File, " cannot be read: ", file:format_error(Reason)];
 format_error({directory, Error}) -> docket_directory:format_error({write, Error}).

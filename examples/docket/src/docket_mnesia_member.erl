@@ -12,7 +12,8 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(CALL_MS, 5000).
--define(LONGEST_MS, 1 bsl 30).
+%% A larger database needs more time, but a node must not wait for days.
+-define(MOST_DOUBLINGS, 4).
 %% A node that loads its tables is in the lists of the others a moment later.
 -define(LEFT_OUT_MS, 2000).
 %% The rows change in one step. The process waits for its end.
@@ -50,16 +51,19 @@ init([]) ->
 first([_] = Alone, #state{limit = Limit} = State) ->
     case docket_mnesia_schema:attempt(Limit) of
         {loaded, Loaded} -> {ok, ready(Loaded, State)};
-        {wait, _} -> first(Alone, State);
-        {give_up, Why} -> first(Alone, longer(again_later(["this node ", Why], State)));
+        {wait, Why} -> first_again(Alone, again_later(["this node ", Why], State));
+        {give_up, Why} -> first_again(Alone, longer(again_later(["this node ", Why], State)));
         {error, Reason} -> {stop, {shutdown, {store, Reason}}}
     end;
 first(_, State) ->
     self() ! attempt,
     {ok, State}.
 
+first_again(Alone, State) -> receive attempt -> first(Alone, State) end.
+
 %% The next attempt to start may take longer: the tables may be large, and the disk slow.
-longer(#state{limit = Limit} = State) -> State#state{limit = min(2 * Limit, ?LONGEST_MS)}.
+longer(#state{limit = Limit} = State) ->
+    State#state{limit = min(2 * Limit, docket_config:get(start_timeout) bsl ?MOST_DOUBLINGS)}.
 
 %% The tables are loaded.
 ready(Loaded, State) ->
@@ -67,7 +71,8 @@ ready(Loaded, State) ->
     %% Its own rows are those of the service.
     _ = [ok = docket_mnesia_replica:complete() || Loaded =:= own],
     ok = docket_generation:give_back(),
-    check_later(0, State#state{waits = loaded, loaded = Loaded}).
+    check_later(0, State#state{waits = loaded, loaded = Loaded,
+                               limit = docket_config:get(start_timeout)}).
 
 %% The timer of an earlier start means nothing any more.
 check_later(Time, State) -> State#state{check = erlang:start_timer(Time, self(), check)}.

@@ -54,7 +54,10 @@ attempt(Milliseconds) ->
     case docket_worker:run(Attempt, Milliseconds) of
         {done, Result} -> Result;
         {failed, Reason} -> exit(Reason);
-        {stopped, _} ->
+        {stopped, shutdown} ->
+            ok = docket_mnesia_decisions:kill(),
+            {wait, "starts its database again, because Mnesia ended"};
+        {stopped, timeout} ->
             ok = docket_mnesia_decisions:kill(),
             {give_up, io_lib:format("starts its database again, because that did not end within "
                                     "~b s (DOCKET_START_TIMEOUT)", [Milliseconds div 1000])}

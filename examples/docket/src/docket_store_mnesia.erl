@@ -150,7 +150,7 @@ confirmed(Result, Written, #run{rows = Rows} = Run) ->
     Change = make_ref(),
     Made = [{Key, Change} || docket_mnesia_unsettled:is_needed(), Key <- Written],
     case lists:usort(docket_cluster:multicall(Members, docket_mnesia_replica, confirm,
-                                    [Generation, Rows, Made], ?CONFIRM_MS)) of
+                                              [Generation, Rows, Made], ?CONFIRM_MS)) of
         [{ok, true}] ->
             _ = put(?MODULE, Run#run{made = Made}),
             Result;

@@ -10,7 +10,9 @@
 %% @doc Runs a function in a process of its own. The process is killed after the given time in
 %% milliseconds. `failed' has the reason of the function's own exit.
 -spec run(fun(() -> Result), pos_integer()) -> result(Result).
-run(Fun, Milliseconds) -> ended_in_time(Fun, Milliseconds, make_ref()).
+run(Fun, Milliseconds) ->
+    %% No message has this reference.
+    ended_in_time(Fun, Milliseconds, make_ref()).
 
 %% @doc As run/2. The process is also killed when the watched process ends. `stopped' has the reason
 %% of that end, `noproc' if there was no such process.

@@ -319,6 +319,7 @@ other_directory(_) ->
                 [{other@host, [other@host], {other_node, {other@host, Dir}}, "RELEASE_NODE"},
                  {node(), [other@host, node()], {fewer_nodes, [other@host]}, "DOCKET_FORCE"},
                  {node(), none, {damaged, File}, "DOCKET_FORCE"}]],
+    {match, _} = re:run(docket_identity:format_error({unreadable, {File, eacces}}), "permission"),
     application:set_env(docket, force, true),
     {ok, _} = application:ensure_all_started(docket),
     ?assertEqual({ok, Text}, file:read_file(File)),

@@ -396,7 +396,7 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
     %% Only the JIT reads the types that the compiler found.
     Types = case Flavor of size -> drop; speed -> keep end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
-                shake => Shake, otp => Otp, runtime => runtime_options(Build),
+                shake => Shake, otp => Otp, tables => tables(Flavor, Build),
                 tell => teller(Build)},
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->
@@ -404,6 +404,9 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
             {ok, maps:merge(Build#{system := Smaller}, Shaken)};
         {error, _} = Error -> Error
     end.
+
+tables(size, Build) -> runtime_options(Build);
+tables(speed, _) -> none.
 
 get_runtime(#{system := System} = Build) ->
     Spec = vm(Build, whittle_system:natives(System)),

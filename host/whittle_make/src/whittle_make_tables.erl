@@ -1,6 +1,8 @@
 %% @hidden Replaces functions that are tables of constants by data ({@link whittle_tables}).
 %%
-%% That compiles a module again, which takes seconds, so the cache keeps the result.
+%% That compiles a module again, which takes seconds, so the cache keeps the result. A module that
+%% could not be compiled stays as it is in this build, and the next one tries again. The times have
+%% been measured on the interpreter only (bench/tables), so a VM with the JIT keeps the clauses.
 -module(whittle_make_tables).
 -behaviour(whittle_pass).
 
@@ -19,7 +21,7 @@ doc() -> "tables of constants are data instead of code".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
           {ok, whittle_system:system()} | {error, {runtime, whittle_runtime:reason()}}.
-run(System, #{otp := Otp, runtime := Runtime}) ->
+run(System, #{otp := Otp, tables := #{} = Runtime}) ->
     Found = [{App, Module, Bytes, Beam} || {App, Module, Bytes} <- whittle_system:modules(System),
                                            {ok, Beam} <- [whittle_beam:read(Bytes)],
                                            whittle_tables:is_candidate(Beam)],
@@ -50,9 +52,11 @@ kept({_, Module, Bytes, Beam}, {Otp, Runtime}) ->
     case whittle_runtime:kept("tables", Inputs, Make, Runtime) of
         {ok, #{changed := true, dir := Dir}} -> read(filename:join(Dir, ?FILE_NAME));
         {ok, #{changed := false}} -> unchanged;
+        {error, not_compiled} -> unchanged;
         {error, Error} -> {error, {runtime, Error}}
     end.
 
+made({error, not_compiled} = Error, _) -> Error;
 made(unchanged, _) -> {ok, #{changed => false}};
 made({changed, New}, File) ->
     case file:write_file(File, New) of

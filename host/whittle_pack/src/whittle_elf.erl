@@ -99,7 +99,7 @@ loaded_size(File) ->
     end.
 
 %% @doc Reads which processor a program is for, and which loader of shared libraries it needs. The
-%% result is `none' for anything else: another file, or a library.
+%% result is `none' for any other file. A shared library has no loader.
 -spec program(binary()) -> {ok, program()} | none.
 program(File) ->
     case read(File) of

@@ -173,10 +173,17 @@ artifact(Job, Options) ->
 %% returns a map that describes the artifact. The result has that map, with the artifact's directory
 %% `dir' and its `id'.
 -spec kept(Name :: string(), Inputs :: term(),
-           fun((#{out := file:filename(), _ => _}) -> {ok, map()} | {error, reason()}),
+           fun((#{out := file:filename(), _ => _}) -> {ok, map()} | {error, Reason}),
            options()) ->
-          {ok, #{dir := file:filename(), id := string(), _ => _}} | {error, reason()}.
-kept(Name, Inputs, Make, Options) -> whittle_cache:artifact(Name, Inputs, Make, Options).
+          {ok, #{dir := file:filename(), id := string(), _ => _}} | {error, Reason | reason()}.
+kept(Name, Inputs, Make, Options) ->
+    whittle_work:steps([fun(_) -> whittle_cache:artifact(Name, Inputs, Make, Options) end,
+                        fun(#{dir := Dir} = Kept) ->
+                                case whittle_cache:verify(Dir, [], Options) of
+                                    ok -> {ok, Kept};
+                                    {error, _} = Error -> Error
+                                end
+                        end]).
 
 %% @doc Finds or fetches the source of a release, and returns its version.
 -spec source(string(), options()) -> {ok, string()} | {error, reason()}.

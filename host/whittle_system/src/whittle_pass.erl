@@ -18,7 +18,8 @@
           shake => none | #{missing := load | crash, atom() => term()}, % whittle_pass_start, and
                                             % the pass that shakes; default: none
           otp => whittle_otp_lib:otp_lib(), % whittle_make_shake, whittle_make_tables
-          runtime => map(),                 % whittle_make_tables: the options of the cache
+          tables => none | map(),           % whittle_make_tables: the options of the cache;
+                                            % default: none
           tell => fun((event()) -> term())}.
 
 %% The start or the end of a pass or of a step in it; a note for a person.

@@ -2,10 +2,10 @@
 %%
 %% Some modules have functions with thousands of clauses, each of which maps an integer, or a range
 %% of integers, to a constant. `unicode_util' is a fourteenth of kernel and stdlib for this reason.
-%% The compiler makes instructions of each clause. This module makes a table with two levels
-%% instead, as programs in C use it for properties of Unicode. The upper bits of the integer choose
-%% a page, and its other bits a byte of the page, which is the number of the value. Equal pages are
-%% there once. A page with the same value everywhere needs no bytes.
+%% The compiler makes instructions of each clause. This module makes a two-stage table instead, as
+%% the Unicode Standard describes it for properties of characters (section 5.1). The upper bits of
+%% the integer choose a page, and its other bits a byte of the page, which is the number of the
+%% value. Equal pages are there once. A page with the same value everywhere needs no bytes.
 %%
 %% A function keeps its meaning for each argument, also for one that is no integer. It stays as it
 %% is if this cannot be shown: each clause but the last must match one integer, or a range of
@@ -58,7 +58,7 @@ rewritten({function, Anno, Name, 1, Clauses}) when length(Clauses) > ?FEWEST ->
     Last = lists:last(Clauses),
     case {entries(lists:droplast(Clauses), []), default(Last)} of
         {[_ | _] = Entries, {Var, Body}} ->
-            case length([High || {_, High, _} <- Entries, High >= ?FIRST]) >= ?FEWEST of
+            case is_worth(Entries) of
                 true ->
                     {ok, {function, Anno, Name, 1, clauses(Anno, Entries, Var, Body) ++ [Last]}};
                 false -> none
@@ -66,6 +66,11 @@ rewritten({function, Anno, Name, 1, Clauses}) when length(Clauses) > ?FEWEST ->
         _ -> none
     end;
 rewritten(_) -> none.
+
+%% The time of the build depends on the sum of all ranges.
+is_worth(Entries) ->
+    length([High || {_, High, _} <- Entries, High >= ?FIRST]) >= ?FEWEST
+        andalso lists:sum([High - Low || {Low, High, _} <- Entries]) =< 4 * ?LARGEST.
 
 default({clause, _, [{var, _, '_'}], [], Body}) -> {'_ Key', Body};
 default({clause, _, [{var, _, Var}], [], Body}) -> {Var, Body};

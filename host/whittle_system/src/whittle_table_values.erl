@@ -65,12 +65,19 @@ shapes(Anno, Terms) ->
 
 %% Returns the expression that makes a value, with a variable for each integer, and the integers.
 shape(Anno, Term) ->
-    case erts_debug:flat_size(Term) > ?LARGE_WORDS of
+    case words(Term) > ?LARGE_WORDS of
         true ->
             {Shape, Integers} = shape(Anno, Term, []),
             {Shape, lists:reverse(Integers)};
         false -> {Term, []}
     end.
+
+%% The same on each machine, unlike `erts_debug:flat_size/1'
+words([Head | Tail]) -> 2 + words(Head) + words(Tail);
+words(Tuple) when is_tuple(Tuple) ->
+    1 + tuple_size(Tuple) + lists:sum([words(Element) || Element <- tuple_to_list(Tuple)]);
+words(Binary) when is_binary(Binary) -> 2 + byte_size(Binary) div 8;
+words(_) -> 0.
 
 shape(Anno, N, Before) when is_integer(N), 0 =< N, N =< ?LARGEST_HOLE ->
     {hole(Anno, length(Before) + 1), [N | Before]};

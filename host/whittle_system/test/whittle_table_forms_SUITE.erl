@@ -51,7 +51,7 @@ left(_) ->
 %% Internal functions
 
 clauses(Value) ->
-    ?LET(Step, integer(50, 600),
+    ?LET(Step, integer(100, 600),
          ?LET(Clauses, vector(90, {integer(0, 40), integer(0, 9), Value}),
               [case Kind of
                    N when N < 7 -> [one(Key * Step), " -> ", term(Constant)];
@@ -75,10 +75,7 @@ term(Term) -> io_lib:format("~0p", [Term]).
 
 is_same(Clauses, Last) ->
     Forms = forms(Clauses, Last),
-    New = case whittle_table_forms:rewrite(Forms) of
-              {changed, Changed, [{f, 1}]} -> Changed;
-              unchanged -> Forms
-          end,
+    {changed, New, [{f, 1}]} = whittle_table_forms:rewrite(Forms),
     Arguments = lists:seq(-2, 25_000, 1) ++ [1 bsl 21, 1 bsl 70, 0.0, 5.5, 64.0, a, [], "x", {1}],
     [Before, After] = [results(Each, Arguments) || Each <- [Forms, New]],
     Before =:= After orelse

@@ -80,7 +80,8 @@ in_place() ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) ->
     Base = filename:absname(case os:getenv("TMPDIR", "") of "" -> "/tmp"; Given -> Given end),
-    Name = io_lib:format("~s-~s-~s-~w-~w", [Begin, os:getpid(), numbered(), erlang:system_time(),
+    Name = io_lib:format("~s-~s-~s-~w-~w", [Begin, os:getpid(), pid_namespace(),
+                                            erlang:system_time(),
                                             erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
     begun(Dir, fun() -> remove_tree(Dir) end),
@@ -125,9 +126,9 @@ remove_below(Dir, {ok, Names}) ->
 remove_below(_, Error) ->
     Error.
 
-%% Names what gives this VM its process number: the boot of a machine, and the container. Other
-%% machines and containers may use the same directory, and their processes cannot be seen here.
-numbered() ->
+%% Names the boot of the machine and its namespace of process numbers (a container). Other machines
+%% and containers may use the same directory, and their processes cannot be seen here.
+pid_namespace() ->
     case {file:read_file("/proc/sys/kernel/random/boot_id"), file:read_link("/proc/self/ns/pid")} of
         {{ok, Boot}, {ok, Container}} ->
             string:lowercase(integer_to_list(erlang:phash2({Boot, Container}, 1 bsl 32), 16));
@@ -136,13 +137,14 @@ numbered() ->
 
 %% A process number may be in use again: the directory then stays until that process ends.
 remove_abandoned(Base, Own) ->
-    case {file:read_link_info(Own, [raw]), numbered(), file:list_dir(Base)} of
+    %% Names that are no UTF-8 are none of Whittle's; list_dir/1 leaves them out.
+    case {file:read_link_info(Own, [raw]), pid_namespace(), file:list_dir(Base)} of
         {{ok, #file_info{uid = User}}, Here, {ok, Names}} when Here =/= ?UNKNOWN ->
             [remove_tree(Dir)
              || Name <- Names,
                 {match, [Process]} <- [re:run(Name, "^whittle(?:-[a-z]+)?-([0-9]+)-" ++ Here
                                               ++ "-[0-9]+-[0-9]+$",
-                                              [{capture, all_but_first, list}])],
+                                              [unicode, {capture, all_but_first, list}])],
                 not filelib:is_dir("/proc/" ++ Process),
                 Dir <- [filename:join(Base, Name)],
                 {ok, #file_info{type = directory, uid = Of}} <- [file:read_link_info(Dir, [raw])],
