@@ -48,7 +48,8 @@ await({Pid, Monitor, Mark} = Round, Step, Until) ->
 
 steps(Applications, Check, Step) ->
     case init:get_status() of
-        {started, _} ->
+        %% The boot script has ended, and `-s' and `-eval', which stand after it, may go on.
+        {Now, started} when Now =/= stopping ->
             _ = Step(schedulers),
             ok = schedulers(),
             _ = Step(applications),

@@ -88,6 +88,7 @@ said(ok, #watch{said = Before} = Watch) ->
     _ = [?LOG_NOTICE("whittle_board_device: the program is healthy again") || Before =/= booting],
     Watch#watch{said = ok};
 said(Reason, #watch{watchdog = {_, Period}} = Watch) ->
-    ?LOG_ERROR("whittle_board_device: ~ts; the watchdog resets the board ~b seconds after the last "
-               "sign of health", [whittle_board_device_health:format_error(Reason), Period]),
+    ?LOG_ERROR("whittle_board_device: ~ts; the watchdog resets the board if this lasts (~b seconds "
+               "from the last sign of health)",
+               [whittle_board_device_health:format_error(Reason), Period]),
     Watch#watch{said = Reason}.

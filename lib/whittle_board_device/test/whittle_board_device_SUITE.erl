@@ -128,13 +128,13 @@ errors(_) ->
 %%% A second VM, whose signs come to the test
 
 %% The signs go on while the program is healthy: three in each period, of 2 seconds here.
-signs(_) ->
-    watched("", "receive after infinity -> ok end",
+signs(Config) ->
+    watched(Config, [], "", "receive after infinity -> ok end",
             fun(Port) -> [sign(Port) || _ <- lists:seq(1, 6)] end).
 
 %% There is no sign before all applications have started. The boot of this VM waits for a line.
-booting(_) ->
-    watched("-s whittle_board_device_waits",
+booting(Config) ->
+    watched(Config, [{whittle_board_device_waits, start, []}], "",
             "receive after infinity -> ok end",
             fun(Port) ->
                     silent(Port, 1500),
@@ -142,15 +142,14 @@ booting(_) ->
                     sign(Port)
             end).
 
-%% The program's own check fails from the first sign on.
-no_sign(_) ->
-    watched("", "ok = whittle_board_device:set_check(fun() -> bad end),"
-            " receive after infinity -> ok end",
+%% The program's own check fails.
+no_sign(Config) ->
+    watched(Config, [], "-whittle_board_device check {erlang,node,[]}", "receive after infinity -> ok end",
             fun(Port) -> silent(Port, 2500) end).
 
 %% All schedulers have endless work of the highest priority, from the first sign on.
-blocked(_) ->
-    watched("", "io:get_line(\"\"), F = fun F() -> F() end,"
+blocked(Config) ->
+    watched(Config, [], "", "io:get_line(\"\"), F = fun F() -> F() end,"
             " [spawn_opt(F, [{priority, max}])"
             "  || _ <- lists:seq(1, 2 * erlang:system_info(schedulers))]",
             fun(Port) ->
@@ -160,8 +159,8 @@ blocked(_) ->
             end).
 
 %% The way to init survives the process that uses it.
-restarted(_) ->
-    watched("", "io:get_line(\"\"), exit(whereis(whittle_board_device_watch), kill),"
+restarted(Config) ->
+    watched(Config, [], "", "io:get_line(\"\"), exit(whereis(whittle_board_device_watch), kill),"
             " receive after infinity -> ok end",
             fun(Port) ->
                     sign(Port),
@@ -170,21 +169,24 @@ restarted(_) ->
             end).
 
 %% The variables of init tell the program all.
-reasons(_) ->
-    watched("", "{ok, 2} = whittle_board_device:watchdog(),"
+reasons(Config) ->
+    watched(Config, [], "", "{ok, 2} = whittle_board_device:watchdog(),"
             " watchdog = whittle_board_device:reset_reason(), receive after infinity -> ok end",
             fun(Port) -> [sign(Port) || _ <- lists:seq(1, 3)] end).
 
-%% Starts a VM with the application. Its descriptor 3 is the port of the test.
-watched(Flags, Code, Test) ->
+%% Starts a VM whose boot starts the application and then makes some calls. Its descriptor 3 is the
+%% port of the test.
+watched(Config, Calls, Flags, Code, Test) ->
     Ebin = filename:dirname(code:which(whittle_board_device)),
     Here = filename:dirname(code:which(?MODULE)),
     Erl = filename:join([code:root_dir(), "bin", "erl"]),
-    Eval = "try " ++ Code ++ " catch C:R -> halt(1) end",
-    Command = lists:join($\s, ["exec", Erl, "-noshell -boot start_clean -pa", Ebin, Here,
-                               "-kernel logger_level none -s application start_boot"
-                               " whittle_board_device", Flags, "-eval", "\"$CODE\"",
+    Boot = filename:join(proplists:get_value(priv_dir, Config), "board_device"),
+    ok = file:write_file(Boot ++ ".boot", boot([{application, start_boot, [whittle_board_device]}
+                                                | Calls])),
+    Command = lists:join($\s, ["exec", Erl, "-noshell -kernel logger_level none -boot", Boot,
+                               "-pa", Ebin, Here, Flags, "-eval", "\"$CODE\"",
                                "3>&1 >/dev/null 2>&1"]),
+    Eval = "spawn(fun() -> try " ++ Code ++ " catch _:_ -> halt(1) end end)",
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", lists:flatten(Command)]}, binary, exit_status,
                       {env, [{"WHITTLE_WATCHDOG", "2,60"}, {"WHITTLE_HEALTH", "3"},
@@ -194,6 +196,13 @@ watched(Flags, Code, Test) ->
     after
         os:cmd("kill -9 " ++ integer_to_list(Os))
     end.
+
+%% OTP's boot script with calls before its end.
+boot(Calls) ->
+    {ok, Bytes} = file:read_file(filename:join([code:root_dir(), "bin", "start_clean.boot"])),
+    {script, Id, Commands} = binary_to_term(Bytes),
+    {Before, After} = lists:split(length(Commands) - 1, Commands),
+    term_to_binary({script, Id, Before ++ [{apply, Call} || Call <- Calls] ++ After}).
 
 sign(Port) ->
     receive
