@@ -12,7 +12,7 @@
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
 -export([dhcp/1, fixed/1, silent_server/1, no_network/1]).
--export([blocked/1, unhealthy/1, healthy/1, never_healthy/1]).
+-export([blocked/1, unhealthy/1, healthy/1, never_healthy/1, no_library/1]).
 
 %% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
 %% busy machine the board may not run in this time. Then only its interrupt notices the press, and a
@@ -36,7 +36,7 @@ groups() ->
      {unlike, [], [parts, little_memory, changed | Joined]},
      {network, [], [dhcp, fixed, silent_server]},
      {watchdogs, [], [{group, watchdog}, {group, watchdog_64}]},
-     {watchdog, [], [blocked, unhealthy, healthy, never_healthy]},
+     {watchdog, [], [blocked, unhealthy, healthy, never_healthy, no_library]},
      {watchdog_64, [], [blocked, healthy]}].
 
 init_per_suite(Config) -> with_image("qemu-arm", Config).
@@ -286,6 +286,15 @@ never_healthy(Config) ->
                     unreset(Board, "^period 1$"),
                     expect(Board, "^reset watchdog")
             end).
+
+%% A program that cannot give signs gets a note.
+no_library(Config) ->
+    Image = filename:join(running:directory("image", Config), "hello.img"),
+    {0, Said} = running:whittle(["build", running:example("hello"), "--board",
+                                 proplists:get_value(board, Config), "-o", Image,
+                                 "--env", "WHITTLE_WATCHDOG=" ?PERIOD]),
+    ?assertNotEqual({nomatch, Said},
+                    {string:find(Said, "the program does not contain whittle_board_device"), Said}).
 
 %% `make boards' runs these cases, which take minutes, and `make test' does not.
 on(Name, Config) ->

@@ -146,10 +146,11 @@ stopped_watchdog(Config) ->
 %% init notices the end of a program that closes its end of the pipe, and does no work until then:
 %% it has used less than half of the 0.2 seconds that the program waits.
 closed_pipe(Config) ->
-    Code = "close(atoi(getenv(\"WHITTLE_HEALTH\"))); usleep(200000); char line[512];"
-        " int got = read(open(\"/proc/1/stat\", 0), line, 511); line[got] = 0;"
+    Code = "close(atoi(getenv(\"WHITTLE_HEALTH\"))); usleep(200000);"
+        " char line[512]; int got = read(open(\"/proc/1/stat\", 0), line, 511); line[got] = 0;"
         " char *at = strrchr(line, ')') + 2; long user, system;"
-        " sscanf(at, \"%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu\", &user, &system);"
+        " sscanf(at, \"%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu\","
+        " &user, &system);"
         " return user + system < 10 ? 3 : 4;",
     {?REBOOTED, Said, <<0, 0>>} = watched(Code, "WHITTLE_WATCHDOG=5", Config),
     contains(<<"the program ended with exit code 3\n">>, Said).
@@ -214,7 +215,8 @@ run(Code, Environment, Given, Config) ->
 compile(Root, Code) ->
     Source = filename:join(Root, "program.c"),
     ok = file:write_file(Source, ["#include <fcntl.h>\n#include <signal.h>\n#include <stdio.h>\n"
-                                  "#include <stdlib.h>\n#include <string.h>\n#include <sys/stat.h>\n"
+                                  "#include <stdlib.h>\n#include <string.h>\n"
+                                  "#include <sys/stat.h>\n"
                                   "#include <sys/wait.h>\n#include <unistd.h>\n"
                                   "int main(void) { ", Code, " }\n"]),
     made:tool("musl-gcc", ["-static", "-o", filename:join(Root, "program"), Source], Root).

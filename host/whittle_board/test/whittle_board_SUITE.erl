@@ -6,8 +6,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([boards/1, unknown_board/1, mistakes_in_a_board/1, hostile_board/1, reasons/1, features/1,
-         target/1, variables/1, watchdog/1, archive/1, label/1, hostile_label/1, changed_image/1, files/1,
-         cut_files/1, command/1, sizes/1, errors/1]).
+         target/1, variables/1, watchdog/1, archive/1, label/1, hostile_label/1, changed_image/1,
+         files/1, cut_files/1, command/1, sizes/1, errors/1]).
 
 all() ->
     [boards, unknown_board, mistakes_in_a_board, hostile_board, reasons, features, target,

@@ -22,9 +22,10 @@ watchdog() ->
         _ -> none
     end.
 
-%% The number at the beginning of a variable, before a comma.
+%% The number at the beginning of a variable, before a comma. The module string would keep large
+%% tables in a shaken program.
 number(Variable) ->
-    [Text | _] = string:split(os:getenv(Variable, ""), ","),
+    Text = lists:takewhile(fun(Char) -> Char =/= $, end, os:getenv(Variable, "")),
     try {ok, list_to_integer(Text)}
     catch error:badarg -> none
     end.

@@ -144,7 +144,8 @@ booting(Config) ->
 
 %% The program's own check fails.
 no_sign(Config) ->
-    watched(Config, [], "-whittle_board_device check {erlang,node,[]}", "receive after infinity -> ok end",
+    watched(Config, [], "-whittle_board_device check {erlang,node,[]}",
+            "receive after infinity -> ok end",
             fun(Port) -> silent(Port, 2500) end).
 
 %% All schedulers have endless work of the highest priority, from the first sign on.
