@@ -12,7 +12,7 @@
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
 -export([dhcp/1, fixed/1, silent_server/1, no_network/1]).
--export([blocked/1, unhealthy/1, healthy/1, never_healthy/1, no_library/1]).
+-export([blocked/1, unhealthy/1, hung_kernel/1, healthy/1, never_healthy/1, no_library/1]).
 
 %% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
 %% busy machine the board may not run in this time. Then only its interrupt notices the press, and a
@@ -36,7 +36,8 @@ groups() ->
      {unlike, [], [parts, little_memory, changed | Joined]},
      {network, [], [dhcp, fixed, silent_server]},
      {watchdogs, [], [{group, watchdog}, {group, watchdog_64}]},
-     {watchdog, [], [blocked, unhealthy, healthy, never_healthy, no_library]},
+     {watchdog, [], [blocked, unhealthy, hung_kernel, healthy, never_healthy,
+                      no_library]},
      {watchdog_64, [], [blocked, healthy]}].
 
 init_per_suite(Config) -> with_image("qemu-arm", Config).
@@ -267,6 +268,15 @@ unhealthy(Config) ->
                      end || {Command, Fault} <-
                                 [{"fail", "the program's own check returned broken instead of ok"},
                                  {"wait", "the program's own check did not end in time"}]]
+            end).
+
+%% A watchdog in software would hang with the kernel.
+hung_kernel(Config) ->
+    guarded(Config, "",
+            fun(Board) ->
+                    expect(Board, "^period 2$"),
+                    machine:hang(Board),
+                    expect(Board, "^reset watchdog")
             end).
 
 %% The watchdog leaves a healthy board alone, and does not hold up its end.

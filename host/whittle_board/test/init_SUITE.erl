@@ -20,7 +20,7 @@ all() ->
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "init"),
     ok = filelib:ensure_path(Dir),
-    [Init, _] =
+    [Init | _] =
         [begin
              Init = filename:join(Dir, Name),
              Source = filename:join(code:priv_dir(whittle_board), "../../../native/init/init.c"),
@@ -28,7 +28,9 @@ init_per_suite(Config) ->
                                "-fno-stack-protector", "-fno-pie", "-no-pie", "-Wall", "-Wextra",
                                "-Werror", "-o", Init, filename:absname(Source) | Macros], Dir),
              Init
-         end || {Name, Macros} <- [{"init", []}, {"init-watchdog", ["-DWATCHDOG"]}]],
+         end || {Name, Macros} <- [{"init", []}, {"init-watchdog", ["-DWATCHDOG"]},
+                                   %% No test runs it here, but it must compile.
+                                   {"init-all", ["-DNETWORK", "-DWATCHDOG"]}]],
     case namespace(["true"]) of
         {0, _} -> [{init, Init} | Config];
         {_, Said} -> {skip, "no namespaces here: " ++ binary_to_list(Said)}
