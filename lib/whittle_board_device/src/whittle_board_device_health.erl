@@ -29,7 +29,7 @@ run(Applications, Check, Time) ->
     {Pid, Monitor} =
         spawn_monitor(fun() ->
                               Step = fun(Name) -> Caller ! {Mark, Name} end,
-                              exit({Mark, steps(Applications, Check, Step)})
+                              Caller ! {Mark, {done, steps(Applications, Check, Step)}}
                       end),
     Until = erlang:monotonic_time(millisecond) + Time,
     await({Pid, Monitor, Mark}, boot, Until).
@@ -37,8 +37,10 @@ run(Applications, Check, Time) ->
 %% A late message of a killed process stays for the caller, which drops unknown messages.
 await({Pid, Monitor, Mark} = Round, Step, Until) ->
     receive
+        {Mark, {done, Result}} ->
+            true = demonitor(Monitor, [flush]),
+            Result;
         {Mark, Next} -> await(Round, Next, Until);
-        {'DOWN', Monitor, process, _, {Mark, Result}} -> Result;
         {'DOWN', Monitor, process, _, Reason} -> {error, {killed, Reason}}
     after max(0, Until - erlang:monotonic_time(millisecond)) ->
             true = demonitor(Monitor, [flush]),
