@@ -1,9 +1,9 @@
 /* Feeds the board's watchdog, a timer in hardware that resets the board unless somebody feeds it.
  *
  * The variable WHITTLE_WATCHDOG has the form SECONDS[,START]. The program gives a sign of health by
- * writing any bytes to the descriptor in its variable WHITTLE_HEALTH. Each sign feeds the watchdog,
- * and nothing else does. So the watchdog resets the board SECONDS after the last sign, whatever is
- * the reason: the program hangs, init hangs, or the kernel hangs. No timer of init is involved.
+ * writing any bytes to the descriptor in its variable WHITTLE_HEALTH. While the program runs, each
+ * sign feeds the watchdog, and nothing else does. So the watchdog resets the board SECONDS after
+ * the last sign, if the program, init or the kernel hangs. No timer of init is involved.
  *
  * START is the time until the first sign, counted from the start of init. If the program runs again
  * without a boot, it has START again, but only after a sign of health. So a program that never
