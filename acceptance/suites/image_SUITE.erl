@@ -1,6 +1,6 @@
 %% Builds images of examples/blinky for boards, and boots them in their emulators: alone, two alike
 %% boards with a serial line between them (ARMv7), and two unlike ones (ARMv7 and 64-bit ARM). An
-%% image of fixtures/answer tests the network.
+%% image of fixtures/answer tests the network, and images of fixtures/guarded test the watchdogs.
 %%
 %% The suite needs the kernels of the boards. Without one in the cache, the first case waits for its
 %% build (3 minutes). The cases with a board whose target is not in WHITTLE_TARGETS do not run:
@@ -12,6 +12,7 @@
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
 -export([parts/1, little_memory/1, changed/1, both_ways/1, cut/1, off_and_on/1]).
 -export([dhcp/1, fixed/1, silent_server/1, no_network/1]).
+-export([blocked/1, unhealthy/1, hung_kernel/1, healthy/1, never_healthy/1, no_library/1]).
 
 %% Console, button and LED are those of the board: `whittle boards'. qemu presses for 100 ms. On a
 %% busy machine the board may not run in this time. Then only its interrupt notices the press, and a
@@ -23,14 +24,21 @@
 %% The bars of the size of an image.
 -define(MOST_BYTES, 2_500_000).
 -define(MOST_BYTES_64, 3_500_000).
+%% The period of the watchdogs. A program on a busy machine gives a sign in less than two thirds of
+%% it, if the emulator does not stand still for the last third.
+-define(PERIOD, "10").
 
-all() -> [{group, alike}, {group, unlike}, {group, network}].
+all() -> [{group, alike}, {group, unlike}, {group, network}, {group, watchdogs}].
 
 groups() ->
     Joined = [both_ways, cut, off_and_on],
     [{alike, [], [parts, little_memory, changed, no_network | Joined]},
      {unlike, [], [parts, little_memory, changed | Joined]},
-     {network, [], [dhcp, fixed, silent_server]}].
+     {network, [], [dhcp, fixed, silent_server]},
+     {watchdogs, [], [{group, watchdog}, {group, watchdog_64}]},
+     {watchdog, [], [blocked, unhealthy, hung_kernel, healthy, never_healthy,
+                      no_library]},
+     {watchdog_64, [], [blocked, healthy]}].
 
 init_per_suite(Config) -> with_image("qemu-arm", Config).
 
@@ -44,7 +52,9 @@ init_per_group(unlike, Config) ->
         {skip, _} = Skip -> Skip;
         With -> [{boards, ["qemu-arm", "qemu-aarch64"]}, {bar, ?MOST_BYTES_64} | With]
     end;
-init_per_group(network, Config) ->
+init_per_group(watchdog, Config) -> on("qemu-arm", Config);
+init_per_group(watchdog_64, Config) -> on("qemu-aarch64", Config);
+init_per_group(_, Config) ->
     case missing("qemu-aarch64") of
         none -> Config;
         Why -> {skip, Why}
@@ -230,6 +240,106 @@ answered(Image) ->
         Answer
     after
         machine:stop(Board)
+    end.
+
+%%% The watchdog. fixtures/guarded says why the board started, and a line in each period. So at the
+%%% line of the second period it has given signs, and only the period counts.
+
+%% No process of the usual priority gets a turn. The watchdog resets the board, and the program runs
+%% again, healthy.
+blocked(Config) ->
+    guarded(Config, "",
+            fun(Board) ->
+                    expect(Board, "^period 2$"),
+                    machine:say(Board, "block\n"),
+                    expect(Board, "^reset watchdog, watchdog {ok," ?PERIOD "}$"),
+                    unreset(Board, "^period 3$")
+            end).
+
+%% The program's own check fails, or does not end.
+unhealthy(Config) ->
+    guarded(Config, "",
+            fun(Board) ->
+                    [begin
+                         expect(Board, "^period 2$"),
+                         machine:say(Board, [Command, $\n]),
+                         expect(Board, Fault),
+                         expect(Board, "^reset watchdog")
+                     end || {Command, Fault} <-
+                                [{"fail", "the program's own check returned broken instead of ok"},
+                                 {"wait", "the program's own check did not end in time"}]]
+            end).
+
+%% A watchdog in software would hang with the kernel.
+hung_kernel(Config) ->
+    guarded(Config, "",
+            fun(Board) ->
+                    expect(Board, "^period 2$"),
+                    machine:hang(Board),
+                    expect(Board, "^reset watchdog")
+            end).
+
+%% The watchdog leaves a healthy board alone, and does not hold up its end.
+healthy(Config) ->
+    guarded(Config, "",
+            fun(Board) ->
+                    unreset(Board, "^period 5$"),
+                    machine:say(Board, "end\n"),
+                    unreset(Board, ended)
+            end).
+
+%% A program without a sign has its own time: 20 seconds here, in place of 10.
+never_healthy(Config) ->
+    guarded(Config, ",20",
+            fun(Board) ->
+                    machine:say(Board, "fail\n"),
+                    unreset(Board, "^period 1$"),
+                    expect(Board, "^reset watchdog")
+            end).
+
+%% A program that cannot give signs gets a note.
+no_library(Config) ->
+    Image = filename:join(running:directory("image", Config), "hello.img"),
+    {0, Said} = running:whittle(["build", running:example("hello"), "--board",
+                                 proplists:get_value(board, Config), "-o", Image,
+                                 "--env", "WHITTLE_WATCHDOG=" ?PERIOD]),
+    ?assertNotEqual({nomatch, Said},
+                    {string:find(Said, "the program does not contain whittle_board_device"), Said}).
+
+%% `make boards' runs these cases, which take minutes, and `make test' does not.
+on(Name, Config) ->
+    case {missing("qemu-aarch64"), missing(Name)} of
+        {none, none} -> [{board, Name} | Config];
+        {none, Why} -> {skip, Why};
+        {Why, _} -> {skip, Why}
+    end.
+
+%% Boots the board with its watchdog.
+guarded(Config, Start, Fun) ->
+    Name = proplists:get_value(board, Config),
+    Image = filename:join(running:directory("image", Config), "guarded.img"),
+    build(running:fixture("guarded"), Image,
+          ["--board", Name, "--shake", "functions", "--missing", "crash",
+           "--feature", "+terms,-control", "--env", "WHITTLE_WATCHDOG=" ?PERIOD ++ Start]),
+    Board = machine:boot(Image, ["--memory", "32M"]),
+    try
+        expect(Board, "^reset unknown"),
+        Fun(Board)
+    after
+        machine:stop(Board)
+    end.
+
+%% Waits for a line, or for the end of the board, and fails if the board starts again before.
+unreset(Board, Expected) ->
+    case machine:line(Board) of
+        ended when Expected =:= ended -> ok;
+        ended -> error({ended, Expected});
+        <<"reset ", _/binary>> -> error({reset, Expected});
+        Line ->
+            case Expected =/= ended andalso re:run(Line, Expected, [{capture, none}]) of
+                match -> ok;
+                _ -> unreset(Board, Expected)
+            end
     end.
 
 %%% Two boards and the line between them

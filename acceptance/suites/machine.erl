@@ -10,7 +10,7 @@
 
 -export([missing/0, kernel/1, initramfs/2]).
 -export([start/3, boot/2, boot_unwired/1, line/1, say/2, ended/1, stop/1]).
--export([press/1, lines/1, uart/1]).
+-export([press/1, lines/1, uart/1, hang/1]).
 
 -export_type([machine/0]).
 
@@ -203,6 +203,49 @@ lines(Machine) ->
 %% @doc Returns the test's end of ttyS0, a passive socket.
 -spec uart(machine()) -> gen_tcp:socket().
 uart(#{uart := Uart}) -> Uart.
+
+%% @doc Makes the kernel of a 32-bit board hang for ever: its processor repeats one instruction, and
+%% takes no interrupt. This goes through the stub for gdb, which a command of the monitor starts. In
+%% the stub's list of registers, the program counter is at byte 60 and the state at byte 164.
+-spec hang(machine()) -> ok.
+hang(Machine) ->
+    Port = integer_to_list(running:free_port()),
+    _ = ask(Machine, "gdbserver tcp:127.0.0.1:" ++ Port),
+    {ok, Stub} = gen_tcp:connect("127.0.0.1", list_to_integer(Port), [binary, {active, false}]),
+    %% The stub stops the board, and says so.
+    <<"T", _/binary>> = packet(Stub, <<>>),
+    Registers = binary:decode_hex(said_by(Stub, "g")),
+    <<Before:60/binary, At:32/little, Between:100/binary, State:32/little, Rest/binary>> =
+        Registers,
+    %% A branch to itself, in the instructions that the state tells: Thumb or ARM.
+    Loop = case State band 16#20 of
+               0 -> "feffffea";
+               _ -> "fee7"
+           end,
+    <<"OK">> = said_by(Stub, io_lib:format("M~.16b,~.16b:~s", [At, length(Loop) div 2, Loop])),
+    Masked = State bor 16#c0,
+    <<"OK">> = said_by(Stub, ["G", binary:encode_hex(
+                                     <<Before/binary, At:32/little, Between/binary,
+                                       Masked:32/little, Rest/binary>>)]),
+    %% The board goes on.
+    <<"OK">> = said_by(Stub, "D"),
+    ok = gen_tcp:close(Stub).
+
+said_by(Stub, Command) ->
+    Sum = lists:sum(binary_to_list(iolist_to_binary(Command))) rem 256,
+    ok = gen_tcp:send(Stub, [$$, Command, $#, io_lib:format("~2.16.0b", [Sum])]),
+    packet(Stub, <<>>).
+
+%% Reads the next packet of the stub, `$TEXT#SUM', and confirms it.
+packet(Stub, Before) ->
+    case re:run(Before, "\\$([^#]*)#..", [{capture, all_but_first, binary}]) of
+        {match, [Text]} ->
+            ok = gen_tcp:send(Stub, "+"),
+            Text;
+        nomatch ->
+            {ok, More} = gen_tcp:recv(Stub, 0, ?PATIENCE_MS),
+            packet(Stub, <<Before/binary, More/binary>>)
+    end.
 
 ask(#{monitor := Monitor}, Words) ->
     ok = gen_tcp:send(Monitor, [Words, "\n"]),

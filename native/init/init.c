@@ -12,7 +12,8 @@
  * the power on. With any other value init says so on the console and takes the default: a wrong
  * word on the kernel's command line must not turn the board off.
  *
- * With -DNETWORK it first configures the network card (network.h).
+ * With -DNETWORK it first configures the network card (network.h). With -DWATCHDOG it feeds the
+ * watchdog while the program is healthy (watchdog.h).
  *
  * It uses no C library (call.h), and calls no function that gcc might expect of one. */
 
@@ -144,11 +145,33 @@ static void open_console(void) {
         CALL1(__NR_close, fd);
 }
 
+#if defined(NETWORK) || defined(WATCHDOG)
+/* Reads a number up to a limit, and returns the rest of the text, or 0. */
+static const char *number(const char *text, int most, int *to) {
+    int n = 0;
+    if (*text < '0' || *text > '9')
+        return 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if ((n = 10 * n + *text - '0') > most)
+            return 0;
+    *to = n;
+    return text;
+}
+#endif
+
 #ifdef NETWORK
 #include "network.h"
 #endif
 
 /* The program */
+
+#ifdef WATCHDOG
+#include "watchdog.h"
+#else
+/* SIGCHLD and no flags: clone does the work of fork. */
+static long fork_program(void) { return CALL5(__NR_clone, SIGCHLD, 0, 0, 0, 0); }
+static long wait_for(int *status) { return CALL4(__NR_wait4, -1, status, 0, 0); }
+#endif
 
 static void run(void) {
     static char *arguments[] = {PROGRAM, 0};
@@ -164,15 +187,14 @@ static void run(void) {
 
 /* Runs the program, reaps all processes until it ends, and returns its wait status. */
 static int outlive(void) {
-    /* SIGCHLD and no flags: clone does the work of fork. */
-    long child = CALL5(__NR_clone, SIGCHLD, 0, 0, 0, 0), pid;
+    long child = fork_program(), pid;
     int status = 0;
     if (child == 0)
         run();
     if (child < 0)
         return 127 << 8;
     do {
-        pid = CALL4(__NR_wait4, -1, &status, 0, 0);
+        pid = wait_for(&status);
     } while (pid != child && (pid > 0 || pid == -4)); /* EINTR */
     return status;
 }
@@ -212,6 +234,9 @@ static void decide(int status) {
             decimal(code, digits), 0);
         say("next: ", how, 0);
     }
+#ifdef WATCHDOG
+    leave_watchdog(how);
+#endif
     /* Processes that the program left. */
     CALL2(__NR_kill, -1, SIGKILL);
     if (equal(how, "restart")) {
@@ -241,6 +266,9 @@ __attribute__((used, noreturn)) void begin(long *stack) {
     read_environment();
     at_end = policy("WHITTLE_END", at_end);
     at_crash = policy("WHITTLE_CRASH", at_crash);
+#ifdef WATCHDOG
+    watchdog();
+#endif
 #ifdef NETWORK
     network();
 #endif

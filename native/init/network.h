@@ -111,34 +111,22 @@ static long up(long fd, const char *card) {
 
 /* Fixed addresses */
 
-/* Reads a number up to a limit, and returns the rest of the text, or 0. */
-static const char *number(const char *text, int most, unsigned char *to) {
-    int n = 0;
-    if (*text < '0' || *text > '9')
-        return 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        if ((n = 10 * n + *text - '0') > most)
-            return 0;
-    *to = n;
-    return text;
-}
-
 static const char *address(const char *text, unsigned char ip[4]) {
-    int i;
+    int i, part;
     for (i = 0; i < 4; i++) {
         if (i > 0 && *text++ != '.')
             return 0;
-        text = number(text, 255, ip + i);
+        text = number(text, 255, &part);
         if (!text)
             return 0;
+        ip[i] = part;
     }
     return text;
 }
 
 /* Returns whether the text describes a lease. */
 static int fixed(const char *text, struct lease *lease) {
-    unsigned char bits;
-    int i;
+    int bits, i;
     text = address(text, lease->address);
     if (!text || *text != '/' || !(text = number(text + 1, 32, &bits)))
         return 0;

@@ -50,8 +50,9 @@ checked(_) -> ok.
 in(Dir, Request, Board, Values, Show) ->
     Program = filename:join(Dir, "program"),
     case whittle_make:make(Request#{out => Program}) of
-        {ok, #{ledger := #{name := Name, version := Version} = Ledger,
+        {ok, #{ledger := #{name := Name, version := Version} = Ledger, system := System,
                runtime := #{natives := Natives}} = Made} ->
+            ok = note_no_signs(System, Values),
             Out = maps:get(out, Values, binary_to_list(Name) ++ ".img"),
             Image = fun(_) ->
                             whittle_progress:step("making the image"),
@@ -69,6 +70,17 @@ in(Dir, Request, Board, Values, Show) ->
                        {ok, with_image(Result, Done)}
                end]);
         {error, _} = Error -> Show(Error)
+    end.
+
+%% A program may also give signs of health without the library.
+note_no_signs(System, Values) ->
+    case {[Value || "WHITTLE_WATCHDOG=" ++ Value <- maps:get(env, Values, [])],
+          whittle_system:app(whittle_board_device, System)} of
+        {[_ | _], error} ->
+            whittle_progress:note("the program does not contain whittle_board_device: unless it "
+                                  "gives signs of health itself, the watchdog resets the board "
+                                  "again and again");
+        _ -> ok
     end.
 
 failed({error, Reason}) -> whittle_failure:board(Reason);

@@ -66,9 +66,9 @@ board(Name) -> whittle_board_data:load(Name).
 %% program's environment, before a build.
 -spec check(whittle_board_data:board(), #{target := string() | any, env := [string()]}) ->
           ok | {error, error()}.
-check(#{name := Name, target := Target}, #{target := Given, env := Lines}) ->
+check(#{name := Name, target := Target} = Board, #{target := Given, env := Lines}) ->
     case lists:member(Given, [any, Target]) of
-        true -> variables(Lines);
+        true -> variables(Board, Lines);
         false -> {error, {other_target, #{board => Name, target => Target, given => Given}}}
     end.
 
@@ -94,7 +94,7 @@ image(#{board := Board, program := Program, natives := Natives, out := Out} = Re
     Options = maps:get(runtime, Request, #{}),
     Env = maps:get(env, Request, []),
     Features = whittle_board_kernel:features(Natives, Env),
-    steps([fun(_) -> variables(Env) end,
+    steps([fun(_) -> variables(Board, Env) end,
            fun(_) -> runtime(whittle_board_kernel:init(Board, Features, Options)) end,
            fun(#{dir := Init}) ->
                    steps([fun(_) -> runtime(whittle_board_kernel:kernel(Board, Features, Options))
@@ -290,9 +290,9 @@ written(Out, Bytes) ->
         {error, Reason} -> {error, {pack, Reason}}
     end.
 
-variables(Lines) ->
+variables(Board, Lines) ->
     Bytes = lists:sum([byte_size(text(Line)) + 1 || Line <- Lines]),
-    Wrong = [{Line, Why} || Line <- Lines, Why <- [wrong(Line)], Why =/= ok]
+    Wrong = [{Line, Why} || Line <- Lines, Why <- [wrong(Board, Line)], Why =/= ok]
         ++ [{hd(Lines), "and the others have more than 4,096 bytes: shorten them"}
             || Bytes > ?MOST_BYTES]
         ++ [{hd(Lines), "and the others are more than 48: give fewer"}
@@ -302,7 +302,7 @@ variables(Lines) ->
         [First | _] -> {error, {bad_variable, First}}
     end.
 
-wrong(Line) ->
+wrong(Board, Line) ->
     case string:split(Line, "=") of
         [Name, Value] ->
             IsName = re:run(Name, "^[A-Za-z_][A-Za-z0-9_]*$",
@@ -310,21 +310,30 @@ wrong(Line) ->
             case lists:any(fun(C) -> C < 32 end, Value) of
                 _ when not IsName -> "has no name of letters, digits and _ before the =";
                 true -> "contains a control character: a value has one line";
-                false -> policy(Name, Value)
+                false -> policy(Board, Name, Value)
             end;
         [_] -> "has no =: write NAME=VALUE"
     end.
 
-policy(Name, Value) when Name =:= "WHITTLE_END"; Name =:= "WHITTLE_CRASH" ->
+policy(_, Name, Value) when Name =:= "WHITTLE_END"; Name =:= "WHITTLE_CRASH" ->
     case lists:member(Value, ["poweroff", "reboot", "restart", "halt"]) of
         true -> ok;
         false -> "must be poweroff, reboot, restart or halt"
     end;
-policy("WHITTLE_NETWORK", Value) ->
+policy(_, "WHITTLE_NETWORK", Value) ->
     case whittle_board_network:is_valid(Value) of
         true -> ok;
         false -> "must be dhcp or ADDRESS/BITS[,GATEWAY[,NAME SERVER]] with IPv4 addresses"
     end;
-policy(_, _) -> ok.
+policy(#{name := Board, kernel := Kernel}, "WHITTLE_WATCHDOG", Value) ->
+    case {whittle_board_watchdog:is_valid(Value), lists:keymember(watchdog, 1, Kernel)} of
+        {true, true} -> ok;
+        {true, false} -> ["needs a watchdog, and the description of the board ", Board,
+                          " names none: leave it out"];
+        {false, _} -> "must be SECONDS[,START] with numbers from 2 to 999"
+    end;
+policy(_, Name, _) when Name =:= "WHITTLE_HEALTH"; Name =:= "WHITTLE_RESET" ->
+    "would replace a variable that init sets: give it another name";
+policy(_, _, _) -> ok.
 
 text(Chars) -> unicode:characters_to_binary(Chars).

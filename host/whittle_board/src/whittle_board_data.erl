@@ -26,7 +26,7 @@
                                         % (whittle_board_emulator)
           kernel := [{feature(), [option()]}]}. % in addition to priv/kernel.config
 
--type feature() :: base | serial | gpio | network.
+-type feature() :: base | serial | gpio | network | watchdog.
 
 %% A name without CONFIG_, its value, and the reason.
 -type option() :: {string(), y | n, string()}.
@@ -130,7 +130,7 @@ values() ->
      {devices, "a list of strings", fun is_texts/1},
      {emulator, "a list of words that begins with a program",
       fun(Value) -> is_texts(Value) andalso Value =/= [] end},
-     {kernel, "a list of {base | serial | gpio | network, [{Option, y | n, Reason}]}",
+     {kernel, "a list of {base | serial | gpio | network | watchdog, [{Option, y | n, Reason}]}",
       fun is_kernel/1}].
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
@@ -150,7 +150,7 @@ is_cmdline(Value) ->
 
 is_kernel(Value) ->
     whittle_term:all(fun({Feature, Options}) ->
-                             lists:member(Feature, [base, serial, gpio, network])
+                             lists:member(Feature, [base, serial, gpio, network, watchdog])
                                  andalso whittle_term:all(fun is_option/1, Options);
                         (_) -> false
                      end, Value).

@@ -14,11 +14,14 @@
 %%
 %% Every VM can call gen_tcp, and most programs contain a call of it that they never make. So the
 %% code does not tell whether a program needs a network: the variable WHITTLE_NETWORK does.
+%% WHITTLE_WATCHDOG tells whether the board's watchdog guards it.
 -spec features([atom()], [string()]) -> [whittle_board_data:feature()].
 features(Natives, Env) ->
     [serial || lists:member(whittle_serial_nif, Natives)]
         ++ [gpio || lists:member(whittle_gpio_nif, Natives)]
-        ++ [network || lists:any(fun(Line) -> lists:prefix("WHITTLE_NETWORK=", Line) end, Env)].
+        ++ [Feature || {Feature, Variable} <- [{network, "WHITTLE_NETWORK="},
+                                               {watchdog, "WHITTLE_WATCHDOG="}],
+                       lists:any(fun(Line) -> lists:prefix(Variable, Line) end, Env)].
 
 %% @doc Returns the kernel with these features, from the cache or from a new build. A build takes
 %% about three minutes on two cores.
@@ -42,17 +45,18 @@ kernel(#{name := Name, target := Target} = Board, Features, Options) ->
         files => #{"wanted" => Wanted}}, Options).
 
 %% @doc Returns the first process for a board's processor, from the cache or from a new build. `dir'
-%% holds the executable `init'. Of the features only `network' matters.
+%% holds the executable `init'. Of the features only `network' and `watchdog' matter.
 -spec init(whittle_board_data:board(), [whittle_board_data:feature()],
            whittle_runtime:options()) ->
           {ok, #{dir := file:filename(), _ => _}} | {error, whittle_runtime:reason()}.
 init(#{target := Target, cross := Cross}, Features, Options) ->
-    Network = lists:member(network, Features),
+    Parts = [atom_to_list(Feature) || Feature <- [network, watchdog],
+                                      lists:member(Feature, Features)],
     Dir = filename:join(code:priv_dir(whittle_board), "../../../native/init"),
     Files = [{Name, element(2, {ok, _} = file:read_file(filename:join(Dir, Name)))}
-             || Name <- ["init.c", "call.h"] ++ ["network.h" || Network]],
+             || Name <- ["init.c", "call.h"] ++ [Part ++ ".h" || Part <- Parts]],
     whittle_runtime:artifact(
-      #{name => lists:append(["init-", Target | ["-network" || Network]]),
+      #{name => lists:append(["init-", Target | ["-" ++ Part || Part <- Parts]]),
         task => "init for " ++ Target,
         target => Target,
         tools => [],
@@ -61,7 +65,9 @@ init(#{target := Target, cross := Cross}, Features, Options) ->
                                 " -fno-stack-protector -fno-asynchronous-unwind-tables"
                                 " -fomit-frame-pointer -fno-pie"
                                 " -Wl,-z,noseparate-code,-z,max-page-size=4096,--build-id=none"
-                                " -s init.c -o \"$OUT/init\"" ++ [" -DNETWORK" || Network]]}],
+                                " -s init.c -o \"$OUT/init\""
+                                ++ lists:append([" -D" ++ string:uppercase(Part)
+                                                 || Part <- Parts])]}],
         files => maps:from_list(Files)}, Options).
 
 %% Internal

@@ -6,12 +6,12 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([boards/1, unknown_board/1, mistakes_in_a_board/1, hostile_board/1, reasons/1, features/1,
-         target/1, variables/1, archive/1, label/1, hostile_label/1, changed_image/1, files/1,
-         cut_files/1, command/1, sizes/1, errors/1]).
+         target/1, variables/1, watchdog/1, archive/1, label/1, hostile_label/1, changed_image/1,
+         files/1, cut_files/1, command/1, sizes/1, errors/1]).
 
 all() ->
     [boards, unknown_board, mistakes_in_a_board, hostile_board, reasons, features, target,
-     variables, archive, label, hostile_label, changed_image, files, cut_files,
+     variables, watchdog, archive, label, hostile_label, changed_image, files, cut_files,
      command, sizes, errors].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -78,7 +78,7 @@ hostile_board(Config) ->
 reasons(_) ->
     [begin
          Base = whittle_board_data:options(Board, []),
-         More = whittle_board_data:options(Board, [serial, gpio, network]),
+         More = whittle_board_data:options(Board, [serial, gpio, network, watchdog]),
          ?assertEqual([], Base -- More),
          ?assertEqual([], [Option || {_, _, Reason} = Option <- More, length(Reason) < 5])
      end || Board <- whittle_board:boards()].
@@ -87,7 +87,10 @@ features(_) ->
     ?assertEqual([], whittle_board_kernel:features([crypto], ["A=b"])),
     ?assertEqual([serial, gpio],
                  whittle_board_kernel:features([whittle_gpio_nif, whittle_serial_nif], [])),
-    ?assertEqual([network], whittle_board_kernel:features([], ["A=b", "WHITTLE_NETWORK=dhcp"])).
+    ?assertEqual([network], whittle_board_kernel:features([], ["A=b", "WHITTLE_NETWORK=dhcp"])),
+    ?assertEqual([serial, network, watchdog],
+                 whittle_board_kernel:features([whittle_serial_nif],
+                                               ["WHITTLE_WATCHDOG=5", "WHITTLE_NETWORK=dhcp"])).
 
 target(_) ->
     {ok, Board} = whittle_board:board("qemu-arm"),
@@ -125,6 +128,25 @@ variables(_) ->
                                "must be dhcp or ADDRESS/BITS"},
                               {["A=" ++ lists:duplicate(4095, $x)], "more than 4,096 bytes"},
                               {lists:duplicate(49, "A=b"), "more than 48"}]].
+
+%% The variable of the watchdog, which only some boards have.
+watchdog(_) ->
+    {ok, Board} = whittle_board:board("qemu-arm"),
+    Check = fun(Of, Line) -> whittle_board:check(Of, #{target => any, env => [Line]}) end,
+    [?assertEqual(ok, Check(Board, "WHITTLE_WATCHDOG=" ++ Value))
+     || Value <- ["2", "999", "5,60", "60,5"]],
+    [begin
+         {error, Reason} = Check(Board, "WHITTLE_WATCHDOG=" ++ Value),
+         said(Reason, "must be SECONDS[,START] with numbers from 2 to 999")
+     end || Value <- ["", "1", "1000", "5,", "5,1", "5,6,7", "5s", " 5", "5\x{0660}", "on"]],
+    [begin
+         {error, Reason} = Check(Board, Line),
+         said(Reason, "would replace a variable that init sets")
+     end || Line <- ["WHITTLE_HEALTH=3", "WHITTLE_RESET=watchdog"]],
+    #{kernel := Kernel} = Board,
+    {error, None} = Check(Board#{kernel := lists:keydelete(watchdog, 1, Kernel)},
+                          "WHITTLE_WATCHDOG=5"),
+    said(None, "needs a watchdog, and the description of the board qemu-arm names none").
 
 %% Reads an archive back, as the description of the format says.
 archive(_) ->
