@@ -6,6 +6,7 @@
 -define(RUNS, 15).
 
 %% Writes the shortest time of each function and text, in microseconds.
+-spec main([file:filename()]) -> ok.
 main([File]) ->
     Times = [{{Text, Name}, shortest(fun() -> Function(Characters) end)}
              || {Text, Part} <- texts(), Characters <- [lists:append(lists:duplicate(40, Part))],

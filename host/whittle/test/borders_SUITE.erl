@@ -12,8 +12,9 @@
 
 %% The tests and measurements that call a hidden module of an application that is not theirs.
 -define(ALLOWED,
-        [%% They compare whole programs with the bytes of an executable and of its pack.
+        [%% It makes tables for OTP's own suites, in the OTP in which it runs.
          {"acceptance/suites/beam_files.erl", whittle_table_forms},
+         %% They compare whole programs with the bytes of an executable and of its pack.
          {"acceptance/suites/entry_SUITE.erl", whittle_elf},
          {"acceptance/suites/launcher_SUITE.erl", whittle_elf},
          {"acceptance/suites/launcher_SUITE.erl", whittle_pack_format},

@@ -9,7 +9,7 @@
 -module(whittle_beam).
 
 %% Reading
--export([read/1, module/1, chunks/1, chunk/2, with_chunk/3, terms/2]).
+-export([read/1, module/1, chunks/1, chunk/2, with_chunks/2, terms/2]).
 %% Queries
 -export([all_atoms/1, imports/1, exports/1, attributes/1, mentions/2, loads_on/2, has_on_load/1]).
 -export([identity/1]).
@@ -97,10 +97,12 @@ chunk(Id, #beam{chunks = Chunks}) ->
         false -> error
     end.
 
-%% @doc Returns the file with another chunk of that name, or with one more chunk at the end.
--spec with_chunk(chunk_id(), binary(), beam()) -> binary().
-with_chunk(Id, Data, #beam{chunks = Chunks}) ->
-    whittle_beam_form:write(lists:keystore(Id, 1, Chunks, {Id, Data})).
+%% @doc Returns the file with other chunks of these names. New names come at the end.
+-spec with_chunks([{chunk_id(), binary()}], beam()) -> binary().
+with_chunks(New, #beam{chunks = Chunks}) ->
+    whittle_beam_form:write(lists:foldl(fun({Id, _} = Chunk, Now) ->
+                                                lists:keystore(Id, 1, Now, Chunk)
+                                        end, Chunks, New)).
 
 %% @doc Decodes the bytes of a chunk that holds a list of terms: `Attr' or `CInf'. A damaged chunk
 %% has no terms, because the VM does not read it when it loads the module. Errors: the chunk has

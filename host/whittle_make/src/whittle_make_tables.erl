@@ -20,28 +20,31 @@ doc() -> "tables of constants are data instead of code".
 
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
-          {ok, whittle_system:system()} | {error, {runtime, whittle_runtime:reason()}}.
+          {ok, whittle_system:system()} | {error, whittle_pass:reason()}.
 run(System, #{otp := Otp, tables := #{} = Runtime}) ->
-    Found = [{App, Module, Bytes, Beam} || {App, Module, Bytes} <- whittle_system:modules(System),
-                                           {ok, Beam} <- [whittle_beam:read(Bytes)],
-                                           whittle_tables:is_candidate(Beam)],
-    each(Found, {Otp, Runtime}, System);
+    Large = fun(App, Module, Beam) ->
+                    [{App, Module, Beam} || whittle_tables:is_candidate(Beam)]
+            end,
+    case whittle_modules:each(Large, System) of
+        {ok, Found} -> each(lists:append(Found), {Otp, Runtime}, System);
+        {error, Error} -> {error, {system, Error}}
+    end;
 run(System, _) -> {ok, System}.
 
 %% Internal
 
 each([], _, System) -> {ok, System};
-each([{App, Module, _, _} = One | More], Tools, System) ->
-    case kept(One, Tools) of
+each([{App, Module, Beam} | More], Tools, System) ->
+    {ok, #{modules := #{Module := Bytes} = Modules} = Before} = whittle_system:app(App, System),
+    case kept(Module, Bytes, Beam, Tools) of
         {changed, New} ->
-            {ok, #{modules := Modules} = Before} = whittle_system:app(App, System),
             After = Before#{modules := Modules#{Module := New}},
             each(More, Tools, whittle_system:put_app(After, System));
         unchanged -> each(More, Tools, System);
         {error, _} = Error -> Error
     end.
 
-kept({_, Module, Bytes, Beam}, {Otp, Runtime}) ->
+kept(Module, Bytes, Beam, {Otp, Runtime}) ->
     Inputs = #{module => whittle_digest:hex(crypto:hash(sha256, Bytes)),
                compiler => {whittle_otp_lib:otp(Otp), whittle_otp_lib:erts(Otp)},
                rewriter => whittle_digest:hex(whittle_tables:version())},

@@ -34,9 +34,6 @@
 %% The most points of a curve in a sample.
 -define(POINTS, 600).
 
-%% The most runs of a study. The engine holds all cells and the order of all runs in memory. At one
-%% second for each run, as many runs take 28 hours.
--define(MOST_RUNS, 100_000).
 
 %% @doc Runs the study and returns its directory. The samples are complete when it returns. A cell
 %% whose program cannot be built ends the study; a program that fails under a setting is a result.
@@ -48,8 +45,9 @@ run(Study, Options) ->
     steps([fun(_) -> check_runs(Study) end, fun(_) -> run_checked(Study, Options) end]).
 
 check_runs(#{blocks := Blocks, warmup := Warmup} = Study) ->
+    Most = whittle_measure_study:most_runs(),
     case whittle_measure_study:count_cells(Study) * (Blocks + Warmup) of
-        Runs when Runs > ?MOST_RUNS -> {error, {too_many_runs, Runs, ?MOST_RUNS}};
+        Runs when Runs > Most -> {error, {too_many_runs, Runs, Most}};
         _ -> ok
     end.
 

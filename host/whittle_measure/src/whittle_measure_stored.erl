@@ -15,9 +15,6 @@
 -define(MOST, 1.0e100).
 -define(LEAST, 1.0e-100).
 
-%% A study with more cells cannot have run (the limit of whittle_measure_run is one of runs).
--define(MOST_CELLS, 100_000).
-
 %% @doc Returns the study in the facts about a run. The error is the key that is missing or wrong.
 -spec study(map()) -> {ok, whittle_measure_study:study()} | {error, unicode:chardata()}.
 study(#{<<"term">> := Text, <<"machine">> := Machine}) when is_binary(Text) ->
@@ -152,9 +149,9 @@ consistent(#{factors := Factors, baseline := Baseline} = Study) ->
         false -> {error, "term, key baseline"}
     end.
 
-%% A report makes all cells.
+%% A report makes all cells. A study with more of them than a study may have runs cannot have run.
 bounded(Study) ->
-    case whittle_measure_study:count_cells(Study) > ?MOST_CELLS of
+    case whittle_measure_study:count_cells(Study) > whittle_measure_study:most_runs() of
         true -> {error, "term, key factors"};
         false -> {ok, Study}
     end.

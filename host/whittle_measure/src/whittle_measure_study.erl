@@ -7,7 +7,7 @@
 -module(whittle_measure_study).
 
 -export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, count_cells/1,
-         baseline/2, key/1, build_name/1]).
+         most_runs/0, baseline/2, key/1, build_name/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
@@ -198,6 +198,11 @@ combinations(#{factors := Factors, baseline := Baseline} = Study) ->
             ++ [[{Name, Level}] || #{name := Name, levels := Levels} <- Alone,
                                    #{name := Of} = Level <- Levels,
                                    Of =/= maps:get(Name, Baseline)]].
+
+%% @doc Returns the most runs of a study, and so its most cells. The engine holds all cells and the
+%% order of all runs in memory. At one second for each run, as many runs take 28 hours.
+-spec most_runs() -> pos_integer().
+most_runs() -> 100_000.
 
 %% @doc Counts the cells without making them: a few lines can name more cells than a memory holds.
 %% A count above 10^12 is not exact.

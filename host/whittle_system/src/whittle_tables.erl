@@ -61,15 +61,13 @@ forms(Beam) ->
 
 compiled(Module, Beam, NewForms, Erl) ->
     Info = term_to_binary({debug_info_v1, erl_abstract_code, NewForms}, [{minor_version, 2}]),
-    Before = whittle_beam:with_chunk(<<"Dbgi">>, Info, Beam),
+    Before = whittle_beam:with_chunks([{<<"Dbgi">>, Info}], Beam),
     case whittle_compile:again(Erl, [{Module, Before}]) of
         {ok, #{Module := After}} ->
+            {ok, New} = whittle_beam:read(After),
             Kept = [{<<"Whtl">>, whittle_beam:identity(whittle_beam:chunks(Beam))}
                     | [{Id, Data} || Id <- [<<"Attr">>, <<"CInf">>],
                                      {ok, Data} <- [whittle_beam:chunk(Id, Beam)]]],
-            {changed, lists:foldl(fun({Id, Data}, Bytes) ->
-                                          {ok, Now} = whittle_beam:read(Bytes),
-                                          whittle_beam:with_chunk(Id, Data, Now)
-                                  end, After, Kept)};
+            {changed, whittle_beam:with_chunks(Kept, New)};
         _ -> {error, not_compiled}
     end.

@@ -12,7 +12,7 @@
 -export([moves/2, in_place/0]).
 -export([make_directory/1, remove_directory/1, remove_tree/1]).
 
-%% The part of a directory's name on a system whose processes cannot be told apart.
+%% A directory has this in its name on a system without /proc, and no later command removes it.
 -define(UNKNOWN, "0").
 
 %% @doc Registers how to undo a file that you are about to create, or how to complete a removal.

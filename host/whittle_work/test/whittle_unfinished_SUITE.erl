@@ -85,10 +85,13 @@ abandoned(Config) ->
         ok = file:make_symlink(Kept, Link),
         ok = file:make_symlink(Kept, filename:join(hd(Left), "link")),
         ok = file:write_file(File, "x"),
+        %% A name of another user's file
+        Other = filename:join(Dir, [26085, 26412]),
+        ok = file:write_file(Other, "x"),
         {ok, Next} = whittle_unfinished:make_directory("whittle-trace"),
         {ok, Names} = file:list_dir(Dir),
         ?assertEqual(lists:sort([filename:basename(Each)
-                                 || Each <- [Own, Next, Kept, Link, File | Stay]]),
+                                 || Each <- [Own, Next, Kept, Link, File, Other | Stay]]),
                      lists:sort(Names)),
         ?assertEqual({ok, ["below"]}, file:list_dir(Kept)),
         [ok = whittle_unfinished:remove_directory(Each) || Each <- [Own, Next]]
