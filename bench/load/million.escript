@@ -32,7 +32,7 @@ options(More) ->
      case More of
          [_, _, Rates] ->
              [_, _, _] = [list_to_integer(Rate) || Rate <- string:lexemes(Rates, ",")];
-         _ -> [12_500, 6_500, 4_000]
+         _ -> [3_000, 2_200, 1_400]
      end}.
 
 run(Users, Seconds, Agents0, Rates) ->
