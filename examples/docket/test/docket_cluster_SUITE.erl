@@ -6,7 +6,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, hung_start/1, ended_start/1, connected_only/1, forgotten_copy/1,
+         replaced/1, hung_start/1, ended_start/1, pause/1, connected_only/1, forgotten_copy/1,
          missed_change/1, saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1,
          full_disk/1, forced/1, other_list/1, replaced_of_two/1, in_memory/1, diverged/1,
          fragments/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1, future/1,
@@ -23,7 +23,7 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
      forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, ended_start,
-     connected_only, forgotten_copy, missed_change, saved_change, untaken_offer,
+     pause, connected_only, forgotten_copy, missed_change, saved_change, untaken_offer,
      skipped_offer, unsettled, full_disk, forced, other_list, replaced_of_two, in_memory,
      diverged, fragments, waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
 
@@ -404,6 +404,19 @@ end_in_start(Name) ->
                    end),
     {ok, _} = supervisor:restart_child(docket_sup, store),
     ok.
+
+%% A node that is alone waits for the time of the setting `retry' between two attempts to start.
+pause(Config) ->
+    [Name] = names(1),
+    [Peer] = started([Name], [{retry, 1000} | Config]),
+    ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
+    ok = file:write_file(filename:join(dir(Name, Config), "LATEST.LOG"), <<>>),
+    {ok, _} = on(Peer, supervisor, restart_child, [docket_sup, store]),
+    Started = on(Peer, erlang, monotonic_time, [millisecond]),
+    [Said] = [Time || {Time, Line} <- lines(Peer),
+                      re:run(Line, "this node starts again without the log") =/= nomatch],
+    ?assert(Started - Said >= 1000),
+    stopped([Peer]).
 
 %% Mnesia on the first node has forgotten the copies of the second one, as it may when nodes end and
 %% come back at once. The first node acknowledges nothing that the second one does not get.
@@ -798,7 +811,7 @@ start(Name, Names, Config) ->
                        [{dir, dir(Name, Config)}
                         | [Setting || {Key, _} = Setting <- Config,
                                       lists:member(Key, [force, row_version, fragments, mode,
-                                                    start_timeout])]]).
+                                                    retry, start_timeout])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
