@@ -40,6 +40,8 @@ stopped(Worker, Ended, Why) ->
     end.
 
 ended({?MODULE, Result}) -> {done, Result};
-%% The watched process may end its activities before this hears of its end.
-ended(shutdown) -> {stopped, shutdown};
+%% Mnesia ends the processes that wait for it when it ends: with the first reason those of a call or
+%% a transaction, with the second those that wait for tables. This may come before the end of the
+%% watched process is known here.
+ended(Reason) when Reason =:= shutdown; Reason =:= mnesia_stopped -> {stopped, shutdown};
 ended(Reason) -> {failed, Reason}.

@@ -6,25 +6,26 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, hung_start/1, connected_only/1, forgotten_copy/1, missed_change/1,
-         saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1, full_disk/1, forced/1,
-         other_list/1, replaced_of_two/1, in_memory/1, diverged/1, fragments/1, waits_for_others/1,
-         alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
+         replaced/1, hung_start/1, ended_start/1, pause/1, connected_only/1, forgotten_copy/1,
+         missed_change/1, saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1,
+         full_disk/1, forced/1, other_list/1, replaced_of_two/1, in_memory/1, diverged/1,
+         fragments/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1, future/1,
+         fingerprint/1]).
 %% Functions that other nodes run
 -export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0, answer_questions/1,
-         error_of/3]).
+         end_in_start/1, error_of/3]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2, until/1]).
+                       create/1, new_case/1, new_case_again/1, show/2, until/1, lines/1]).
 
 -define(SECRET, "secret").
 
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
-     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start,
-     connected_only, forgotten_copy, missed_change, saved_change, untaken_offer, skipped_offer,
-     unsettled, full_disk, forced, other_list, replaced_of_two, in_memory, diverged, fragments,
-     waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
+     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, ended_start,
+     pause, connected_only, forgotten_copy, missed_change, saved_change, untaken_offer,
+     skipped_offer, unsettled, full_disk, forced, other_list, replaced_of_two, in_memory,
+     diverged, fragments, waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -321,7 +322,8 @@ error_of(Module, Function, Arguments) ->
     end.
 
 %% A node starts, and another one never answers the question of Mnesia that begins each connection.
-%% The node gives this start up, without harm to the others, and starts again.
+%% The node gives this start up, without harm to the others, and starts again with more time. After
+%% a start that succeeds, the next one has the time of the setting again.
 hung_start(Config) ->
     [A, B, C] = started(names(3), Config),
     Id = new_case(C),
@@ -332,7 +334,21 @@ hung_start(Config) ->
     ok = on(B, ?MODULE, answer_questions, [Monitor]),
     ok = until(C1, ready, true),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A)], Peer <- [A, B, C1]],
+    [1 | _] = Before = given_up(C1),
+    Monitor = on(B, ?MODULE, leave_questions, []),
+    stopped = on(C1, mnesia, stop, []),
+    ok = until(fun() -> given_up(C1) =/= Before end),
+    ?assertMatch([1 | _], lists:nthtail(length(Before), given_up(C1))),
+    ok = on(B, ?MODULE, answer_questions, [Monitor]),
+    ok = until(C1, ready, true),
     stopped([A, B, C1]).
+
+%% The limits, in seconds, of the starts that a node has given up, as its lines say them
+given_up(Peer) ->
+    [list_to_integer(Seconds)
+     || {_, Line} <- lines(Peer),
+        {match, [Seconds]} <- [re:run(Line, "because that did not end within (\\d+) s",
+                                      [{capture, all_but_first, list}])]].
 
 %% Puts a process before mnesia_monitor that counts such questions, and hands everything else on.
 leave_questions() ->
@@ -354,6 +370,53 @@ answer_questions(Monitor) ->
     true = unregister(mnesia_monitor),
     true = register(mnesia_monitor, Monitor),
     ok.
+
+%% Mnesia ends while a node starts with it. It ends the process that asks it, for its tables or for
+%% its settings. The node says so, and starts again.
+ended_start(Config) ->
+    [Peer] = started(names(1), Config),
+    Id = new_case(Peer),
+    [begin
+         Before = length(lines(Peer)),
+         ok = on(Peer, ?MODULE, end_in_start, [Asked]),
+         ?assertEqual({Asked, ["docket: this node starts its database again, because Mnesia "
+                               "ended\n"]},
+                      {Asked, [Line || {_, Line} <- lists:nthtail(Before, lines(Peer)),
+                                       Line =/= "docket: the tables are loaded\n"]}),
+         ok = until(Peer, ready, true),
+         {ok, _} = show(Id, Peer)
+     end || Asked <- [mnesia_controller, mnesia_recover]],
+    stopped([Peer]).
+
+%% Restarts the store, which finds a Mnesia that runs. Mnesia stops when the store asks one of its
+%% processes, which does not answer.
+end_in_start(Name) ->
+    ok = supervisor:terminate_child(docket_sup, store),
+    ok = mnesia:start(),
+    ok = mnesia:wait_for_tables(docket_mnesia_tables:names(), infinity),
+    Asked = whereis(Name),
+    ok = sys:suspend(Asked),
+    _ = spawn_link(fun() ->
+                           ok = until(fun() ->
+                                              process_info(Asked, messages) =/= {messages, []}
+                                      end),
+                           stopped = mnesia:stop()
+                   end),
+    {ok, _} = supervisor:restart_child(docket_sup, store),
+    ok.
+
+%% A node that is alone waits for the time of the setting `retry' between two attempts to start.
+pause(Config) ->
+    [Name] = names(1),
+    [Peer] = started([Name], [{retry, 1000} | Config]),
+    ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
+    ok = file:write_file(filename:join(dir(Name, Config), "LATEST.LOG"), <<>>),
+    {ok, _} = on(Peer, supervisor, restart_child, [docket_sup, store]),
+    Started = on(Peer, erlang, monotonic_time, [millisecond]),
+    [Said] = [Time || {Time, Line} <- lines(Peer),
+                      re:run(Line, "this node starts again without the log") =/= nomatch],
+    ?assert(Started - Said >= 1000),
+    stopped([Peer]).
 
 %% Mnesia on the first node has forgotten the copies of the second one, as it may when nodes end and
 %% come back at once. The first node acknowledges nothing that the second one does not get.
@@ -748,7 +811,7 @@ start(Name, Names, Config) ->
                        [{dir, dir(Name, Config)}
                         | [Setting || {Key, _} = Setting <- Config,
                                       lists:member(Key, [force, row_version, fragments, mode,
-                                                    start_timeout])]]).
+                                                    retry, start_timeout])]]).
 
 dir(Name, Config) ->
     case proplists:get_value(dir, Config) of

@@ -5,7 +5,9 @@
 -module(docket_nodes).
 
 -export([names/1, start/3, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
--export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1]).
+-export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1, lines/1]).
+%% Functions that the nodes run
+-export([keep_lines/0, kept_lines/0]).
 
 %% Makes names of nodes that no other test has, one for each letter.
 names(Letters) ->
@@ -21,6 +23,7 @@ start(Name, Names, Settings) ->
                                          args => ["-connect_all", "false", "-setcookie", "docket",
                                                   "-pa" | code:get_path()]}),
     ok = peer:call(Peer, logger, set_primary_config, [level, none]),
+    ok = peer:call(Peer, ?MODULE, keep_lines, []),
     ok = peer:call(Peer, application, load, [docket]),
     [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
      || {Key, Value} <- [{secret, "secret"}, {port, 0}, {nodes, Names}, {retry, 50} | Settings]],
@@ -86,3 +89,33 @@ until(Fun) ->
         true -> ok;
         false -> until(Fun)
     end.
+
+%% Returns the lines for the operator that a node has written so far, each with the monotonic time
+%% of that node in milliseconds.
+lines(Peer) -> on(Peer, ?MODULE, kept_lines, []).
+
+%% Puts a process before standard error that keeps each line, and hands it on.
+keep_lines() ->
+    Former = whereis(standard_error),
+    Keeper = spawn(fun() -> keep_lines(Former, []) end),
+    true = unregister(standard_error),
+    true = register(standard_error, Keeper),
+    ok.
+
+keep_lines(Former, Lines) ->
+    receive
+        {io_request, _, _, {put_chars, unicode, Module, Function, Arguments}} = Request ->
+            Line = unicode:characters_to_list(apply(Module, Function, Arguments)),
+            Former ! Request,
+            keep_lines(Former, [{erlang:monotonic_time(millisecond), Line} | Lines]);
+        {kept_lines, Reader} ->
+            Reader ! {kept_lines, lists:reverse(Lines)},
+            keep_lines(Former, Lines);
+        Other ->
+            Former ! Other,
+            keep_lines(Former, Lines)
+    end.
+
+kept_lines() ->
+    standard_error ! {kept_lines, self()},
+    receive {kept_lines, Lines} -> Lines end.

@@ -64,7 +64,7 @@ made(unchanged, _) -> {ok, #{changed => false}};
 made({changed, New}, File) ->
     case file:write_file(File, New) of
         ok -> {ok, #{changed => true}};
-        {error, Reason} -> unwritten(File, Reason)
+        {error, Reason} -> {error, whittle_runtime:unwritten(Reason, filename:dirname(File))}
     end.
 
 read(File) ->
@@ -72,7 +72,3 @@ read(File) ->
         {ok, New} -> {changed, New};
         {error, Reason} -> {error, {runtime, {unreadable, #{file => File, reason => Reason}}}}
     end.
-
-unwritten(File, enospc) -> {error, {disk_full, #{dir => filename:dirname(File)}}};
-unwritten(File, Reason) ->
-    {error, {cache_unwritable, #{dir => filename:dirname(File), reason => Reason}}}.

@@ -224,7 +224,7 @@ format_error({Tag, _} = Error) when Tag =:= exists; Tag =:= in_use; Tag =:= link
                                    Tag =:= not_empty; Tag =:= empty ->
     whittle_measure_samples:format_error(Error);
 format_error({Tag, _, _} = Error) when Tag =:= damaged; Tag =:= damaged_study;
-                                      Tag =:= file ->
+                                      Tag =:= unknown_cell; Tag =:= file ->
     whittle_measure_samples:format_error(Error);
 format_error(Error) when element(1, Error) =:= no_otp; element(1, Error) =:= nothing_left;
                          element(1, Error) =:= no_given; element(1, Error) =:= no_objects;

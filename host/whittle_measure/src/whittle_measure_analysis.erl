@@ -98,9 +98,9 @@ values(#{name := Name}, Samples) ->
 
 row(#{levels := Levels, program := Program} = Cell, Base, Values, Samples, #{name := Response}) ->
     Names = maps:map(fun(_, #{name := Name}) -> Name end, Levels),
-    Key = whittle_measure_run:key(Cell),
-    BaseKey = whittle_measure_run:key(Cell#{levels := maps:map(fun(_, Name) -> #{name => Name} end,
-                                                               Base), program := Program}),
+    Key = whittle_measure_study:sample_key(Cell),
+    BaseLevels = maps:map(fun(_, Name) -> #{name => Name} end, Base),
+    BaseKey = whittle_measure_study:sample_key(#{program => Program, levels => BaseLevels}),
     Blocks = lists:usort([Block || #{<<"block">> := Block} <- Samples]),
     Own = [Value || Block <- Blocks, {ok, Value} <- [maps:find({Key, Block}, Values)]],
     Failed = [Of || #{<<"cell">> := Of, <<"failed">> := Failures} <- Samples, Of =:= Key,
@@ -133,7 +133,7 @@ effects([_, _ | _] = Crossed, Cells, Base, Values) ->
                                 #{name := Level} <- Levels, Level =/= maps:get(Name, Base)],
     Pairs = [[One, Other] || {Name, _} = One <- Changed, {Of, _} = Other <- Changed,
                              Name < Of],
-    Program = whittle_measure_run:key(maps:put(levels, #{}, hd(Cells))),
+    Program = whittle_measure_study:sample_key(maps:put(levels, #{}, hd(Cells))),
     Keys = [maps:map(fun(_, #{name := Name}) -> Name end, Levels) || #{levels := Levels} <- Cells],
     Blocks = lists:usort([Block || {_, Block} <- maps:keys(Values)]),
     [#{changed => Of, effect => [Mean || Block <- Blocks,

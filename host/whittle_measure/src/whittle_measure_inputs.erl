@@ -19,9 +19,9 @@
 check(Dir, false, _) -> whittle_measure_samples:unused(Dir);
 check(Dir, true, Study) ->
     case whittle_measure_samples:read(Dir) of
-        {ok, Facts, _} ->
+        {ok, Facts, Samples} ->
             case changes(Study, Facts) of
-                [] -> ok;
+                [] -> whittle_measure_samples:fit(Dir, Study, Samples);
                 Names -> {error, {changed, Names}}
             end;
         {error, _} = Error -> Error

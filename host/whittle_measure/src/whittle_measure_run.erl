@@ -2,9 +2,10 @@
 %% @hidden
 -module(whittle_measure_run).
 
+-import(whittle_measure_study, [sample_key/1]).
 -import(whittle_work, [steps/1]).
 
--export([run/2, count_planned/1, key/1]).
+-export([run/2, count_planned/1]).
 
 -export_type([options/0, event/0, reason/0]).
 
@@ -203,15 +204,15 @@ measure_builds(Cells, Before, #{responses := Responses} = Study, Prepared, Conte
     ByBuild = maps:groups_from_list(fun whittle_measure_subject:build/1, Cells),
     steps([fun(_) -> measure_build(Of, maps:get(Build, Prepared), Exact, Context) end
            || {Build, Of} <- lists:sort(maps:to_list(ByBuild)),
-              not lists:member([key(Cell) || Cell <- Of], Done)]).
+              not lists:member([sample_key(Cell) || Cell <- Of], Done)]).
 
 measure_build([First | _] = Cells, Made, Study, #{log := Log} = Context) ->
     case taken(First, static(Made), Study, Context) of
         #{values := Values, failed := Failed}
           when map_size(Values) =:= 0, map_size(Failed) =:= 0 -> ok;
         Taken ->
-            whittle_measure_samples:append(Log, Taken#{block => build,
-                                                       cells => [key(Cell) || Cell <- Cells],
+            Keys = [sample_key(Cell) || Cell <- Cells],
+            whittle_measure_samples:append(Log, Taken#{block => build, cells => Keys,
                                                        at => erlang:system_time(millisecond)})
     end.
 
@@ -240,7 +241,7 @@ measure_runs(Before, #{responses := Responses} = Study, Prepared, #{dir := Dir} 
     Done = maps:from_keys([{Block, Cell} || #{<<"block">> := Block, <<"cell">> := Cell} <- Before],
                           []),
     Todo = [Run || #{block := Block, cell := Cell} = Run <- planned(Study),
-                   not is_map_key({Block, key(Cell)}, Done)],
+                   not is_map_key({Block, sample_key(Cell)}, Done)],
     case all(Todo, 1, length(Todo), erlang:monotonic_time(second),
              Study#{responses := varying(Responses)}, Prepared, Context) of
         ok -> {ok, Dir};
@@ -264,12 +265,6 @@ left(1, Count, _, #{duration := Duration}) -> Count * Duration;
 left(Index, Count, Start, _) ->
     round((erlang:monotonic_time(second) - Start) / (Index - 1) * (Count - Index + 1)).
 
-%% The names of a cell as they stand in a sample.
--spec key(whittle_measure_study:cell()) -> #{binary() => binary()}.
-key(Cell) ->
-    maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
-                    || {Name, Level} <- maps:to_list(whittle_measure_study:key(Cell))]).
-
 sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
        #{dir := Dir, tell := Tell} = Context) ->
     Pace = whittle_measure_machine:pace(),
@@ -278,7 +273,7 @@ sample(#{block := Block, position := Position, cell := Cell}, Study, Prepared,
                       Context),
     Load = whittle_measure_machine:between(Before, whittle_measure_machine:look(),
                                            whittle_measure_observe:cpu_apart(Outcome)),
-    Common = #{block => Block, position => Position, cell => key(Cell),
+    Common = #{block => Block, position => Position, cell => sample_key(Cell),
                at => erlang:system_time(millisecond), machine => Load#{pace => Pace}},
     case Outcome of
         {ok, Seen} ->

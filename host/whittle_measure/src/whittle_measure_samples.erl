@@ -5,8 +5,8 @@
 %% is not a sample; the next run of the study measures it again.
 -module(whittle_measure_samples).
 
--export([unused/1, claim/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, append/2,
-         keep_log/3, close/1, with_maker/2, whittle/0, named/2]).
+-export([unused/1, claim/1, alone/2, create/2, open/2, amend/2, read/1, read_study/1, fit/3,
+         append/2, keep_log/3, close/1, with_maker/2, whittle/0, named/2]).
 -export([runs/1, builds/1, notes/2]).
 -export([format_error/1]).
 
@@ -35,6 +35,8 @@
                | {changed, [binary()]}
                | {damaged, file:filename(), pos_integer()}
                | {damaged_study, file:filename(), unicode:chardata()}
+               | {unknown_cell, file:filename(), {Line :: pos_integer(),
+                                                  Cell :: #{binary() => binary()}}}
                | {link, file:filename()}
                | {file, file:filename(), file:posix() | badarg | terminated}.
 
@@ -140,17 +142,31 @@ read(Dir) ->
         _ -> {error, {no_samples, Dir}}
     end.
 
-%% @doc Reads the facts, the study that they contain as a text, and the samples of a directory.
+%% @doc Reads the facts, the study that they contain as a text, and the samples of a directory. Each
+%% sample is of a cell of that study.
 -spec read_study(file:filename()) ->
           {ok, {facts(), whittle_measure_study:study(), [sample()]}} | {error, error()}.
 read_study(Dir) ->
     case read(Dir) of
         {ok, Facts, Samples} ->
             case whittle_measure_stored:study(Facts) of
-                {ok, Study} -> {ok, {Facts, Study, Samples}};
+                {ok, Study} ->
+                    case fit(Dir, Study, Samples) of
+                        ok -> {ok, {Facts, Study, Samples}};
+                        {error, _} = Error -> Error
+                    end;
                 {error, Key} -> {error, {damaged_study, facts(Dir), Key}}
             end;
         {error, _} = Error -> Error
+    end.
+
+%% @doc Checks that each sample of a directory is of a cell of the study.
+-spec fit(file:filename(), whittle_measure_study:study(), [sample()]) -> ok | {error, error()}.
+fit(Dir, Study, Samples) ->
+    case whittle_measure_stored:unknown(Study, Samples) of
+        none -> ok;
+        %% Each line is a sample.
+        {Line, Cell} -> {error, {unknown_cell, samples(Dir), {Line, Cell}}}
     end.
 
 %% @doc Keeps the samples of runs that count, without those that warmed up.
@@ -303,6 +319,10 @@ format_error({damaged, File, Line}) ->
 format_error({damaged_study, File, Key}) ->
     [File, " does not describe a study that has run (", Key, " is missing or wrong): start the "
      "study again in another directory (-o)"];
+format_error({unknown_cell, File, {Line, Cell}}) ->
+    io_lib:format("~ts, line ~b, is a sample of ~ts, but the study has no such program or no such "
+                  "levels: remove that line",
+                  [File, Line, whittle_file_name:printable(whittle_measure_table:levels(Cell))]);
 format_error({file, File, enospc}) ->
     [File, " cannot be written, because the disk is full: make room and continue with --resume"];
 format_error({file, File, Reason}) ->

@@ -9,7 +9,7 @@
 %% @hidden
 -module(whittle_measure_stored).
 
--export([study/1, is_sample/1]).
+-export([study/1, is_sample/1, unknown/2]).
 
 %% The bounds of numbers, beside 0. Products and quotients of such numbers are floats too.
 -define(MOST, 1.0e100).
@@ -42,6 +42,22 @@ is_sample(#{<<"block">> := Block, <<"values">> := Values, <<"failed">> := Failed
         andalso is_account(maps:get(<<"account">>, Sample, #{}));
 is_sample(_) ->
     false.
+
+%% @doc Finds the first sample of a cell that the study does not have, and returns its place in the
+%% list and the cell.
+-spec unknown(whittle_measure_study:study(), [map()]) ->
+          none | {pos_integer(), #{binary() => binary()}}.
+unknown(Study, Samples) ->
+    Known = maps:from_keys([whittle_measure_study:sample_key(Cell)
+                            || Cell <- whittle_measure_study:cells(Study)], known),
+    case [{Place, Cell} || {Place, Sample} <- lists:enumerate(Samples), Cell <- cells(Sample),
+                           not is_map_key(Cell, Known)] of
+        [First | _] -> First;
+        [] -> none
+    end.
+
+cells(#{<<"cells">> := Cells}) -> Cells;
+cells(#{<<"cell">> := Cell}) -> [Cell].
 
 %% Internal functions: a sample
 

@@ -7,7 +7,7 @@
 -module(whittle_measure_study).
 
 -export([shipped/0, root/0, read/1, only/2, of_program/2, crossed/1, cells/1, count_cells/1,
-         most_runs/0, baseline/2, key/1, build_name/1]).
+         most_runs/0, baseline/2, key/1, sample_key/1, build_name/1]).
 -export([format_error/1]).
 
 -export_type([study/0, program/0, factor/0, level/0, cited/0, cell/0, error/0]).
@@ -231,6 +231,12 @@ baseline(Name, #{programs := Programs} = Study) ->
 -spec key(cell()) -> #{atom() => atom()}.
 key(#{program := #{name := Program}, levels := Levels}) ->
     maps:put(program, Program, maps:map(fun(_, #{name := Name}) -> Name end, Levels)).
+
+%% @doc Returns the names in a cell as they stand in a sample.
+-spec sample_key(cell()) -> #{binary() => binary()}.
+sample_key(Cell) ->
+    maps:from_list([{atom_to_binary(Name), atom_to_binary(Level)}
+                    || {Name, Level} <- maps:to_list(key(Cell))]).
 
 %% @doc Names the program of a cell, and the levels that decide its build.
 -spec build_name(cell()) -> unicode:chardata().

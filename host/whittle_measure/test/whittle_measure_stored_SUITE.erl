@@ -5,9 +5,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([sound/1, damaged_studies/1, damaged_samples/1, any_study/1, any_facts/1, any_sample/1]).
+-export([sound/1, damaged_studies/1, damaged_samples/1, unknown_cells/1, any_study/1, any_facts/1,
+         any_sample/1]).
 
-all() -> [sound, damaged_studies, damaged_samples, any_study, any_facts, any_sample].
+all() ->
+    [sound, damaged_studies, damaged_samples, unknown_cells, any_study, any_facts, any_sample].
 
 %% Without Node.js a report has no charts, and takes milliseconds.
 init_per_suite(Config) ->
@@ -28,7 +30,8 @@ sound(Config) ->
     {ok, Html} = file:read_file(Page),
     ?assertMatch({match, _}, re:run(Html, "<h2>rss_mean of hello</h2>")),
     %% A study of `tune' has names that a study in a file cannot have.
-    Tune = (study())#{programs => [#{name => 'My Program', command => ["x"]}],
+    Tune = (study())#{programs => [#{name => hello, command => ["x"]},
+                                   #{name => 'My Program', command => ["x"]}],
                       front => [#{title => "t", text => "x",
                                   chart => whittle_measure_chart:points([])}]},
     ok = write(facts(Tune), samples(), Config),
@@ -78,6 +81,35 @@ damaged_samples(Config) ->
          ok = write(facts(study()), [Run, Each, Run], Config),
          ?assertMatch({Each, {error, {damaged, _, 2}}}, {Each, whittle_measure:report(dir(Config))})
      end || Each <- Wrong].
+
+%% A sample of a program, a factor or a level that the study does not have would not be in any
+%% table. The line names it.
+unknown_cells(Config) ->
+    [Build, Run | _] = samples(),
+    #{<<"cells">> := Cells} = Build,
+    #{<<"cell">> := Cell} = Run,
+    [begin
+         ok = write(facts(study()), [Build, Run, Sample], Config),
+         {error, Reason} = whittle_measure:report(dir(Config)),
+         ?assertEqual(filename:join(dir(Config), "samples.jsonl") ++ ", line 3, is a sample of "
+                      ++ Named ++ ", but the study has no such program or no such levels: remove "
+                      "that line",
+                      unicode:characters_to_list(whittle_measure:format_error(Reason))),
+         ?assertEqual({error, Reason}, whittle_measure:compare(dir(Config), dir(Config), []))
+     end || {Sample, Named} <-
+                [{Run#{<<"cell">> => Cell#{<<"build">> => <<"hole">>}},
+                  "build=hole, flavor=size, program=hello"},
+                 {Run#{<<"cell">> => Cell#{<<"program">> => <<"he\nlo">>}},
+                  "build=whole, flavor=size, program=he\\x{A}lo"},
+                 {Run#{<<"cell">> => Cell#{<<"more">> => <<"x">>}},
+                  "build=whole, flavor=size, more=x, program=hello"},
+                 {Run#{<<"cell">> => maps:remove(<<"build">>, Cell)}, "flavor=size, program=hello"},
+                 {Build#{<<"cells">> => Cells ++ [Cell#{<<"flavor">> => <<"none">>}]},
+                  "build=whole, flavor=none, program=hello"}]],
+    %% A factor that varies alone has its other levels only with the baseline of the others.
+    Alone = (study())#{crossed => []},
+    ok = write(facts(Alone), samples(), Config),
+    ?assertMatch({error, {unknown_cell, _, {1, _}}}, whittle_measure:report(dir(Config))).
 
 any_study(Config) ->
     made:holds(150, ?LET(Change, change(any_term()), changed(study(), Change)),

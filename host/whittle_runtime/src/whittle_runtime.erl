@@ -13,7 +13,7 @@
          default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
--export([artifact/2, kept/4]).
+-export([artifact/2, kept/4, unwritten/2]).
 %% Sources
 -export([given/2, patches_apply/2, source/2, source_file/3]).
 %% The cache
@@ -184,6 +184,12 @@ kept(Name, Inputs, Make, Options) ->
                                     {error, _} = Error -> Error
                                 end
                         end]).
+
+%% @doc Returns the reason for a function of {@link kept/4} that could not write into a directory:
+%% `disk_full' or `cache_unwritable'.
+-spec unwritten(file:posix(), file:filename()) -> reason().
+unwritten(Reason, Dir) ->
+    whittle_cache_dir:unwritten(Reason, Dir).
 
 %% @doc Finds or fetches the source of a release, and returns its version.
 -spec source(string(), options()) -> {ok, string()} | {error, reason()}.

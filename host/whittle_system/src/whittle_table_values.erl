@@ -25,10 +25,11 @@ is_plain(Term) -> is_atom(Term) orelse is_integer(Term) orelse is_binary(Term) o
 %% @doc Returns an expression that has the value of a place; the first is 1.
 -spec read(erl_anno:anno(), Place :: expression(), [term()]) -> expression().
 read(Anno, Place, Terms) ->
-    case shapes(Anno, Terms) of
+    Split = split(Anno, Terms),
+    case shapes(Split) of
         [] -> element_of(Anno, Place, Terms);
         Shapes ->
-            {Stored, Integers} = packed(Anno, Terms, Shapes),
+            {Stored, Integers} = packed(Split, Shapes),
             unpacked(Anno, element_of(Anno, Place, Stored), Integers, Shapes)
     end.
 
@@ -48,22 +49,25 @@ literal(Anno, Bytes) when is_binary(Bytes) ->
     {bin, Anno, [{bin_element, Anno, {string, Anno, binary_to_list(Bytes)}, default, default}]};
 literal(Anno, Term) -> erl_parse:abstract(Term, Anno).
 
-%% Lists the expressions that make several large values from their integers, the most frequent
-%% first. An integer among the values would look like the place of such a value.
-shapes(Anno, Terms) ->
+%% Returns each value with its shape and its integers. An integer among the values would look like
+%% the place of such a value, so there is no shape then.
+split(Anno, Terms) ->
     case lists:any(fun is_integer/1, Terms) of
         true -> [];
-        false ->
-            Alike = maps:groups_from_list(fun(Shape) -> Shape end,
-                                          [Shape || Term <- Terms,
-                                                    {Shape, [_ | _]} <- [shape(Anno, Term)]]),
-            Ordered = lists:sort([{-Count, Shape} || {Shape, Group} <- maps:to_list(Alike),
-                                                     Count <- [length(Group)],
-                                                     Count >= ?FEWEST_ALIKE]),
-            [Shape || {_, Shape} <- lists:sublist(Ordered, ?MOST_SHAPES)]
+        false -> [{Term, shape(Anno, Term)} || Term <- Terms]
     end.
 
-%% Returns the expression that makes a value, with a variable for each integer, and the integers.
+%% Lists the expressions that make several large values from their integers, the most frequent
+%% first.
+shapes(Split) ->
+    Alike = maps:groups_from_list(fun(Shape) -> Shape end,
+                                  [Shape || {_, {Shape, [_ | _]}} <- Split]),
+    Ordered = lists:sort([{-Count, Shape} || {Shape, Group} <- maps:to_list(Alike),
+                                             Count <- [length(Group)], Count >= ?FEWEST_ALIKE]),
+    [Shape || {_, Shape} <- lists:sublist(Ordered, ?MOST_SHAPES)].
+
+%% Returns the expression that makes a value, with a variable for each integer, and the integers. A
+%% small value has none.
 shape(Anno, Term) ->
     case words(Term) > ?LARGE_WORDS of
         true ->
@@ -95,17 +99,16 @@ shape(Anno, Term, Before) ->
 hole(Anno, N) -> {var, Anno, list_to_atom("_ Integer" ++ integer_to_list(N))}.
 
 %% Replaces a value by the place of its integers and the number of its shape.
-packed(Anno, Terms, Shapes) ->
+packed(Split, Shapes) ->
     Numbers = maps:from_list([{Shape, N} || {N, Shape} <- lists:enumerate(0, Shapes)]),
-    lists:mapfoldl(fun(Term, Before) ->
-                           {Shape, Integers} = shape(Anno, Term),
+    lists:mapfoldl(fun({Term, {Shape, Integers}}, Before) ->
                            case Numbers of
                                #{Shape := N} when Integers =/= [] ->
                                    Bytes = << <<I:24>> || I <- Integers >>,
                                    {byte_size(Before) bsl 8 bor N, <<Before/binary, Bytes/binary>>};
                                #{} -> {Term, Before}
                            end
-                   end, <<>>, Terms).
+                   end, <<>>, Split).
 
 unpacked(Anno, Element, Integers, Shapes) ->
     Term = {var, Anno, '_ Term'},
