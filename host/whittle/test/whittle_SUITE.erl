@@ -22,7 +22,8 @@
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
          not_regular/1, too_large/1, unread_archive/1,
-         variables_for_erlang/1, variables_of_programs/1, more_atoms/1, libraries/1,
+         variables_for_erlang/1, variables_of_programs/1, unknown_level/1,
+         more_atoms/1, libraries/1,
          names_from_outside/1, modules_beside/1, entered/1, strange_words/1,
          written/1]).
 
@@ -42,7 +43,8 @@ all() ->
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
      run_keeps_arguments, run_low_memory, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
-     node_without_cookie_file, variables_for_erlang, variables_of_programs, more_atoms, libraries,
+     node_without_cookie_file, variables_for_erlang, variables_of_programs, unknown_level,
+     more_atoms, libraries,
      names_from_outside, modules_beside, entered, strange_words,
      written].
 
@@ -1402,6 +1404,24 @@ variables_of_programs(Config) ->
     {1, _, _} = whittle(Config, ["trace", "-o", "x", "--", "sh", "-c", Print], Env),
     ?assertEqual({ok, <<"a b:c|-x 'y z'|unset|unset|a b:c|-x 'y z'|unset|unset|">>},
                  file:read_file(File)).
+
+%% Somebody has changed a level in the samples of a study. A report would leave it out.
+unknown_level(Config) ->
+    In = fun(Name) -> filename:join(?config(dir, Config), Name) end,
+    made:file(In("s.study"),
+              "#{title => \"x\", responses => [run_time], blocks => 1, warmup => 0, programs => "
+              "[#{name => p, command => [\"/bin/true\"]}], factors => [#{name => f, levels => "
+              "[#{name => one}, #{name => two}]}]}.\n"),
+    {0, _, _} = whittle(Config, ["measure", "./s.study", "-o", "m"]),
+    {ok, Samples} = file:read_file(In("m/samples.jsonl")),
+    [First, Second, <<>>] = binary:split(Samples, <<"\n">>, [global]),
+    Changed = re:replace(Second, "\"(one|two)\"", "\"tow\""),
+    ok = file:write_file(In("m/samples.jsonl"), [First, $\n, Changed, $\n]),
+    [refused(Config, Words,
+             "m/samples.jsonl, line 2, is a sample of f=tow, program=p, but the study has no such "
+             "program or no such levels: remove that line")
+     || Words <- [["measure", "report", "m"], ["measure", "compare", "m", "m"],
+                  ["measure", "./s.study", "-o", "m", "--resume"]]].
 
 %% The VM loads no module of the directory in which the user works. Each module here leaves a file
 %% when it is loaded.

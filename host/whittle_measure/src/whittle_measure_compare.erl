@@ -114,11 +114,9 @@ wrong(Text, {Dir, #{study := #{factors := Factors}, samples := Samples}}) ->
             Key = list_to_binary(Text),
             [{several_levels, Text, Dir}
              || length(lists:usort([Level || Sample <- Samples,
-                                             #{Key := Level} <- cells(Sample)])) > 1]
+                                             #{Key := Level}
+                                                 <- whittle_measure_stored:cells(Sample)])) > 1]
     end.
-
-cells(#{<<"cells">> := Cells}) -> Cells;
-cells(#{<<"cell">> := Cell}) -> [Cell].
 
 without([], Samples) -> Samples;
 without(Texts, Samples) ->

@@ -9,7 +9,7 @@
 %% @hidden
 -module(whittle_measure_stored).
 
--export([study/1, is_sample/1, unknown/2]).
+-export([study/1, is_sample/1, cells/1, unknown/2]).
 
 %% The bounds of numbers, beside 0. Products and quotients of such numbers are floats too.
 -define(MOST, 1.0e100).
@@ -43,6 +43,11 @@ is_sample(#{<<"block">> := Block, <<"values">> := Values, <<"failed">> := Failed
 is_sample(_) ->
     false.
 
+%% @doc Lists the cells of a sample: one, or those that share a build.
+-spec cells(map()) -> [#{binary() => binary()}].
+cells(#{<<"cells">> := Cells}) -> Cells;
+cells(#{<<"cell">> := Cell}) -> [Cell].
+
 %% @doc Finds the first sample of a cell that the study does not have, and returns its place in the
 %% list and the cell.
 -spec unknown(whittle_measure_study:study(), [map()]) ->
@@ -55,9 +60,6 @@ unknown(Study, Samples) ->
         [First | _] -> First;
         [] -> none
     end.
-
-cells(#{<<"cells">> := Cells}) -> Cells;
-cells(#{<<"cell">> := Cell}) -> [Cell].
 
 %% Internal functions: a sample
 
