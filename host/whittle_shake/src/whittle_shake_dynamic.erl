@@ -60,7 +60,8 @@ data() ->
      {file, eval, 1}, {file, eval, 2}, {file, path_eval, 2}, {file, path_eval, 3},
      {io, read, 1}, {io, read, 2}, {io, read, 3}, {io, read, 4},
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
-     {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1}]
+     {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1},
+     {wrap_log_reader, open, 1}, {wrap_log_reader, open, 2}]
         ++ [{io, F, A} || F <- [scan_erl_exprs, scan_erl_form, parse_erl_exprs, parse_erl_form],
                           A <- [1, 2, 3, 4]]
         ++ [{qlc, string_to_handle, A} || A <- [1, 2, 3]]
