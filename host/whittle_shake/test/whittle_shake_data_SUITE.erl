@@ -7,7 +7,7 @@
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1, funs/1,
          addresses_and_names/1,
-         modules_through/1, modules_in_files/1, keys/1, files/1, tables/1, wrap_logs/1,
+         modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
          deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
 
@@ -146,6 +146,9 @@ files(_) ->
              {<<"priv/a.schema">>, "{x, fun(_) -> target:live() end}.", "erl_scan:string(x)", true},
              {<<"priv/a.script">>, "X = 1,\ntarget:live().", "file:script(x)", true},
              {<<"priv/a.etf">>, term_to_binary({target, live}), "binary_to_term(x)", true},
+             {<<"priv/log">>, "{target, live}.", "disk_log:open(x)", true},
+             {<<"priv/log">>, "{target, live}.", "wrap_log_reader:open(x)", true},
+             {<<"priv/log">>, "{target, live}.", "wrap_log_reader:open(x, 1)", true},
              {<<"priv/steps.config">>, "{target, live}.", "file:read_file(x)", false},
              {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]].
 
@@ -164,13 +167,6 @@ tables(Config) ->
                                   #{<<"priv/table">> => Bytes})})
      end || {Kind, Write} <- [{ets, fun ets_table/2}, {dets, dets(set)}, {dets, dets(bag)},
                               {disk_log, fun log/2}]].
-
-%% Logs that another program has written
-wrap_logs(_) ->
-    [?assertEqual({Call, true},
-                  {Call, live([{a, ["-module(a). -export([main/0]).", "main() -> " ++ Call ++ "."]},
-                               ?TARGET], #{<<"priv/log">> => <<"{target, live}.">>})})
-     || Call <- ["disk_log:open(x)", "wrap_log_reader:open(x)", "wrap_log_reader:open(x, 1)"]].
 
 ets_table(File, Rows) ->
     Table = ets:new(table, []),
