@@ -252,7 +252,11 @@ init([]) ->
                  File ->
                      case file:consult(File) of
                          {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
-                         _ -> ?NONE
+                         {error, enoent} -> ?NONE;
+                         _ ->
+                             docket:say(["the file ", File, " is damaged, so this node does not "
+                                         "know whether it has all changes"]),
+                             ?NONE
                      end
              end,
     ok = persistent_term:put(?MODULE, Stored),

@@ -14,12 +14,11 @@
 -type loaded() :: own | from_others.
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
-               | {load, term()} | {join, {node(), term()}} | docket_mnesia_tables:error().
+               | {load, term()} | {join, {node(), term()}} | {files, docket_mnesia_files:error()}
+               | docket_mnesia_tables:error().
 
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
-%% The bytes of a log before its first entry (`disk_log')
--define(LOG_HEADER, 16).
 -define(TABLES_MS, 1000).
 -define(SAVE_MS, 15000).
 -define(APART_MS, 5000).
@@ -136,12 +135,18 @@ fresh(Reports) ->
             Known = [Node || {Node, {fresh, _}} <- Reports],
             case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    docket_attempt:steps([fun begun/0, fun found/0, fun wait/0]);
+                    docket_attempt:steps([fun new/0, fun begun/0, fun found/0, fun wait/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Missing, _} ->
                     {wait, ["has no database, and waits for ", docket_config:names(Missing),
                             " to be ready"]}
             end
+    end.
+
+new() ->
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> said(files, docket_mnesia_files:check_new(Dir))
     end.
 
 begun() ->
@@ -184,13 +189,37 @@ loading_forced() ->
     _ = [docket:say("DOCKET_FORCE is on: this node loads its own cases, and the others take them. "
                     "Start it without DOCKET_FORCE the next time")
          || docket_config:get(force), docket_cluster:nodes() =/= [node()]],
-    docket_attempt:steps(started([node()]) ++ [fun docket_mnesia_tables:check_version/0,
-                                               fun begun/0, fun() -> known([]) end]).
+    docket_attempt:steps([fun whole/0 | started([node()])]
+                         ++ [fun docket_mnesia_tables:check_version/0,
+                             fun begun/0, fun() -> known([]) end]).
 
 loading_own() ->
-    case docket_generation:may_load_own() of
-        true -> loading([node()]);
-        false -> {wait, "waits until most nodes let it load its cases"}
+    docket_attempt:steps([fun whole/0,
+                          fun() ->
+                                  case docket_generation:may_load_own() of
+                                      true -> loading([node()]);
+                                      false ->
+                                          {wait, "waits until most nodes let it load its cases"}
+                                  end
+                          end]).
+
+%% This node is about to load its own rows. If it has lost some of them, it no longer counts as a
+%% member that has all changes.
+whole() ->
+    Checked = case docket_config:get(dir) of
+                  none -> ok;
+                  Dir -> docket_mnesia_files:check(Dir)
+              end,
+    case {Checked, docket_config:get(force), docket_cluster:nodes()} of
+        {ok, _, _} -> ok;
+        {{error, Reason}, true, _} ->
+            docket:say([files_error(Reason), "; DOCKET_FORCE is on: this node goes on with what is "
+                        "left"]);
+        {{error, Reason}, false, [_]} -> {error, {files, Reason}};
+        {{error, Reason}, false, _} ->
+            ok = docket_generation:leave(),
+            {wait, ["does not load its cases, and waits for those of another node: ",
+                    files_error(Reason)]}
     end.
 
 apart() ->
@@ -284,9 +313,7 @@ start() ->
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->
-    %% A crash or a full disk came between the creation of a log and its first bytes, so it has no
-    %% changes.
-    case filelib:file_size(File) < ?LOG_HEADER andalso file:delete(File) of
+    case docket_mnesia_files:is_empty(File) andalso file:delete(File) of
         ok -> {wait, ["starts again without the log ", File, ", which is empty"]};
         _ -> {error, {schema, element(2, Error)}}
     end;
@@ -372,6 +399,9 @@ format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
+format_error({files, Reason}) ->
+    [files_error(Reason), ": put back a copy of the directory, or start once with "
+     "DOCKET_FORCE=true to go on with what is left"];
 format_error({table, {Name, Reason}}) ->
     again("Mnesia cannot make the table ~s (~0tp)", [Name, Reason]);
 format_error({load, Reason}) ->
@@ -386,3 +416,8 @@ format_error({version, {Stored, Own}}) ->
 again(Format, Values) ->
     io_lib:format(Format ++ "; it tries again. If that does not help, restart it with an empty "
                   "directory while most nodes run", Values).
+
+files_error({damaged, File}) -> ["the file ", File, " is damaged"];
+files_error({missing, File}) -> ["the file ", File, " is missing"];
+files_error({unreadable, {File, Reason}}) ->
+    ["the file ", File, " cannot be read: ", file:format_error(Reason)].

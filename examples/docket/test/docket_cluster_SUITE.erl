@@ -16,7 +16,7 @@
          end_in_start/1, error_of/3]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2, until/1, lines/1]).
+                       create/1, new_case/1, new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(SECRET, "secret").
 
@@ -817,18 +817,6 @@ dir(Name, Config) ->
     case proplists:get_value(dir, Config) of
         none -> none;
         Dir -> filename:join(Dir, atom_to_list(Name))
-    end.
-
-%% Asks a node until it gives the wanted answer. Each question takes as long as the node needs.
-until(Peer, ready, Wanted) ->
-    case is_ready(Peer) of
-        Wanted -> ok;
-        _ -> until(Peer, ready, Wanted)
-    end;
-until(Peer, has, Key) ->
-    case show(Key, Peer) of
-        {ok, _} -> ok;
-        {error, _} -> until(Peer, has, Key)
     end.
 
 %% Asks for the reason, without the process that tries again and again.

@@ -5,7 +5,8 @@
 -module(docket_nodes).
 
 -export([names/1, start/3, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
--export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1, lines/1]).
+-export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1, until/3,
+         lines/1]).
 %% Functions that the nodes run
 -export([keep_lines/0, kept_lines/0]).
 
@@ -89,6 +90,10 @@ until(Fun) ->
         true -> ok;
         false -> until(Fun)
     end.
+
+%% Asks a node until it gives the wanted answer, or has a case.
+until(Peer, ready, Wanted) -> until(fun() -> is_ready(Peer) =:= Wanted end);
+until(Peer, has, Key) -> until(fun() -> element(1, show(Key, Peer)) =:= ok end).
 
 %% Returns the lines for the operator that a node has written so far, each with the monotonic time
 %% of that node in milliseconds.
