@@ -15,7 +15,7 @@
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
                | {load, term()} | {join, {node(), term()}} | {files, docket_mnesia_files:error()}
-               | docket_mnesia_tables:error().
+               | docket_mnesia_tables:error() | docket_identity:error().
 
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
@@ -49,7 +49,8 @@ directory() ->
 %% milliseconds this kills Mnesia: it waits without end for some answers of a node that has ended.
 -spec attempt(pos_integer()) -> {loaded, loaded()} | {wait | give_up, iodata()} | {error, error()}.
 attempt(Milliseconds) ->
-    Attempt = fun() -> docket_attempt:steps([fun begin_start/0, fun end_start/0]) end,
+    Attempt = fun() -> docket_attempt:steps([fun begin_start/0, fun docket_identity:note/0,
+                                               fun end_start/0]) end,
     case docket_worker:run(Attempt, Milliseconds) of
         {done, Result} -> Result;
         {failed, Reason} -> exit(Reason);

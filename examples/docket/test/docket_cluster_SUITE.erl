@@ -8,7 +8,8 @@
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
          replaced/1, hung_start/1, ended_start/1, pause/1, connected_only/1, forgotten_copy/1,
          missed_change/1, saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1,
-         full_disk/1, forced/1, other_list/1, replaced_of_two/1, in_memory/1, diverged/1,
+         full_disk/1, forced/1, other_list/1, mistaken_list/1,
+         replaced_of_two/1, in_memory/1, diverged/1,
          fragments/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1, future/1,
          fingerprint/1]).
 %% Functions that other nodes run
@@ -21,11 +22,12 @@
 -define(SECRET, "secret").
 
 all() ->
-    [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
-     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, ended_start,
-     pause, connected_only, forgotten_copy, missed_change, saved_change, untaken_offer,
-     skipped_offer, unsettled, full_disk, forced, other_list, replaced_of_two, in_memory,
-     diverged, fragments, waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
+    [stays, latest, order, unlisted, together, killed, two_nodes, all_killed,
+     stopped_in_change, forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced,
+     hung_start, ended_start, pause, connected_only, forgotten_copy, missed_change,
+     saved_change, untaken_offer, skipped_offer, unsettled, full_disk, forced, other_list,
+     mistaken_list, replaced_of_two, in_memory, diverged, fragments, waits_for_others,
+     alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -617,6 +619,15 @@ other_list(Config) ->
     Again = started(More, Config),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(lists:last(Again))],
                                    Peer <- Again],
+    stopped(Again).
+
+%% A list with a wrong name is not noted, so the right one is accepted later.
+mistaken_list(Config) ->
+    [First, Second, Third] = names(3),
+    Peers = [start(Name, [First, Second, mistaken@host], Config) || Name <- [First, Second]],
+    [{wait, _} = on(Peer, docket_mnesia_schema, attempt, [60000]) || Peer <- Peers],
+    [ok = kill(Peer) || Peer <- Peers],
+    Again = started([First, Second, Third], Config),
     stopped(Again).
 
 %% Also one of two, where the other one is no majority for Mnesia.

@@ -6,7 +6,7 @@
 -export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, all_of_three/1]).
 
 -import(docket_nodes, [stopped/1, kill/1, kill_all/1, on/4, new_case/1, new_case_again/1, show/2,
-                       until/3, lines/1]).
+                       until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
@@ -162,7 +162,7 @@ all_of_three(Config) ->
     [ok = damage(Name, Config) || Name <- Names],
     ok = file:write_file(filename:join(dir(Third, Config), "docket.generation"), <<"x">>),
     [A, B, C] = start_all(Names, Config),
-    [ok = docket_nodes:until(fun() -> saying("DOCKET_FORCE", Peer) =/= [] end) || Peer <- [A, B, C]],
+    [ok = until(fun() -> saying("DOCKET_FORCE", Peer) =/= [] end) || Peer <- [A, B, C]],
     ?assertMatch([_ | _], saying("docket.generation is damaged", C)),
     ?assertEqual([false, false, false], [docket_nodes:is_ready(Peer) || Peer <- [A, B, C]]),
     ok = kill(B),
