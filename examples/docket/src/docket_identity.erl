@@ -66,8 +66,8 @@ format_error({other_node, {Node, Dir}}) ->
                   [Dir, Node, node()]);
 format_error({fewer_nodes, Missing}) ->
     ["DOCKET_NODES lacks ", docket_config:names(Missing), ", which had a part in this service and "
-     "may have later cases: give all nodes the whole list. To go on without these nodes, or if this "
-     "name was a mistake, start each node that refuses its list once with DOCKET_FORCE=true, one "
+     "may have later cases: give all nodes the whole list. To go on without these nodes, or if "
+     "one is a mistake, start each node that refuses its list once with DOCKET_FORCE=true, one "
      "after the other"];
 format_error({damaged, File}) ->
     ["the file ", File, " is damaged, so docket does not know to which node its directory belongs. "

@@ -324,11 +324,10 @@ decoders() ->
                         (Name, Value, Object) -> Object#{Name => Value}
                      end,
       object_finish => fun(Object, Outer) -> {Object, Outer} end,
-      integer => fun(Text) -> binary_to_integer(short(Text, ?DIGITS)) end,
-      float => fun(Text) -> binary_to_float(short(Text, 2 * ?DIGITS)) end}.
-
-short(Text, Most) when byte_size(Text) =< Most -> Text;
-short(_, _) -> throw(digits).
+      integer => fun(Text) when byte_size(Text) =< ?DIGITS -> binary_to_integer(Text);
+                    (_) -> throw(digits)
+                 end,
+      float => fun(Text) when byte_size(Text) =< 2 * ?DIGITS -> binary_to_float(Text) end}.
 
 known(Object, Names) ->
     case maps:keys(maps:without(Names, Object)) of

@@ -306,7 +306,8 @@ names_from_text(_) ->
                          {data, "qlc:string_to_handle(os:getenv([$A]))"},
                          {data, "beam_lib:chunks(os:getenv([$A]), [exports])"},
                          {data, "file_sorter:sort([os:getenv([$A])], self(), [{format, term}])"},
-                         {data, "io:request(user, {get_until, unicode, [], erl_scan, tokens, [1]})"},
+                         {data, "io:request(user, {get_until, unicode, [], erl_scan, tokens, "
+                          "[1]})"},
                          {atoms, "io_lib:fread([$~, $a], os:getenv([$A]))"},
                          {atoms, "argparse:parse(init:get_plain_arguments(), #{})"},
                          {atoms, "init:get_arguments()"},

@@ -4,8 +4,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, is_in/2, found/2, matches/2,
-         below/2, absolute/1, parts/1]).
+-export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, is_in/2, found/2,
+         matches/2, below/2, absolute/1, parts/1]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
