@@ -16,6 +16,7 @@
 -export_type([error/0]).
 
 -type error() :: {damaged | missing, file:filename()}
+               | {no_schema, Dir :: file:filename()}
                | {unreadable, {file:filename(), file:posix()}}.
 
 -define(SCHEMA, "schema.DAT").
@@ -47,7 +48,7 @@ check_new(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             case lists:member(?TABLE, [filename:extension(Name) || Name <- Names]) of
-                true -> {error, {missing, filename:join(Dir, ?SCHEMA)}};
+                true -> {error, {no_schema, Dir}};
                 false -> ok
             end;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}

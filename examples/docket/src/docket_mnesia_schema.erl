@@ -400,6 +400,9 @@ format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
+format_error({files, {no_schema, Dir}}) ->
+    ["the directory ", Dir, " has tables, but not the file ", ?SCHEMA_FILE, ", which describes "
+     "them: put that file back, or choose an empty directory (DOCKET_DIR)"];
 format_error({files, Reason}) ->
     [files_error(Reason), ": put back a copy of the directory, or start once with "
      "DOCKET_FORCE=true to go on with what is left"];

@@ -357,7 +357,7 @@ damaged_directory(_) ->
     refused({missing, Table}, "docket_file.DCD is missing.*DOCKET_FORCE=true"),
     ok = file:write_file(Table, TableBytes),
     ok = file:delete(Schema),
-    refused({missing, Schema}, "schema.DAT is missing"),
+    refused({no_schema, Dir}, "not the file schema.DAT"),
     ok = file:write_file(Schema, SchemaBytes),
     ok = file:write_file(Table, Damaged),
     application:set_env(docket, force, true),
