@@ -5,8 +5,8 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, all_of_three/1]).
 
--import(docket_nodes, [stopped/1, kill/1, kill_all/1, on/4, new_case/1, new_case_again/1, show/2,
-                       until/1, until/3, lines/1]).
+-import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
+                       new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
@@ -100,8 +100,7 @@ checked(File, Bytes) ->
 %% The files of a node that was killed are sound, and each kind of damage is found.
 of_a_node(Config) ->
     [Name] = Names = docket_nodes:names("a"),
-    [Peer] = start_all(Names, Config),
-    ok = until(Peer, ready, true),
+    [Peer] = started(Names, Config),
     [_ = new_case(Peer) || _ <- lists:seq(1, 10)],
     dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case, docket_event]]),
     _ = new_case(Peer),
@@ -145,8 +144,7 @@ one_of_three(Config) ->
     {Peers, Cases} = with_cases(Names, Config),
     ok = kill_all(Peers),
     ok = damage(First, Config),
-    [A, B, C] = Again = start_all(Names, Config),
-    [ok = until(Peer, ready, true) || Peer <- Again],
+    [A, B, C] = Again = started(Names, Config),
     [?assertMatch({Each, {ok, _}}, {Each, show(Each, Peer)})
      || Each <- [new_case_again(A) | Cases], Peer <- Again],
     ?assertMatch([_ | _], saying(?WAITS_FOR_OTHERS, A)),
@@ -161,12 +159,12 @@ all_of_three(Config) ->
     ok = kill_all(Peers),
     [ok = damage(Name, Config) || Name <- Names],
     ok = file:write_file(filename:join(dir(Third, Config), "docket.generation"), <<"x">>),
-    [A, B, C] = start_all(Names, Config),
+    [A, B, C] = [start(Name, Names, Config) || Name <- Names],
     [ok = until(fun() -> saying("DOCKET_FORCE", Peer) =/= [] end) || Peer <- [A, B, C]],
     ?assertMatch([_ | _], saying("docket.generation is damaged", C)),
     ?assertEqual([false, false, false], [docket_nodes:is_ready(Peer) || Peer <- [A, B, C]]),
     ok = kill(B),
-    B1 = docket_nodes:start(Second, Names, [{force, true} | settings(Second, Config)]),
+    B1 = start(Second, Names, [{force, true} | Config]),
     [ok = until(Peer, ready, true) || Peer <- [A, B1, C]],
     ?assertMatch([_ | _], saying("goes on with what is left", B1)),
     Id = new_case_again(A),
@@ -174,8 +172,7 @@ all_of_three(Config) ->
     stopped([A, B1, C]).
 
 with_cases(Names, Config) ->
-    [A | _] = Peers = start_all(Names, Config),
-    [ok = until(Peer, ready, true) || Peer <- Peers],
+    [A | _] = Peers = started(Names, Config),
     Cases = [new_case(A) || _ <- lists:seq(1, 20)],
     [dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case]]) || Peer <- Peers],
     {Peers, [new_case(A) | Cases]}.
@@ -186,10 +183,3 @@ damage(Name, Config) ->
     file:write_file(File, with_other_byte(0, Bytes)).
 
 saying(Text, Peer) -> [Line || {_, Line} <- lines(Peer), string:find(Line, Text) =/= nomatch].
-
-start_all(Names, Config) ->
-    [docket_nodes:start(Name, Names, settings(Name, Config)) || Name <- Names].
-
-settings(Name, Config) -> [{dir, dir(Name, Config)}].
-
-dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
