@@ -179,7 +179,7 @@ drawn(_) ->
           end || #{kind := Kind, inject := Inject, heal := [_ | _] = Heal} <- Faults]
      end || Nodes <- [2, 3, 4, 5]].
 
-groups(["clock", Node, _Seconds]) -> [Node];
+groups([Command, Node, _]) when Command =:= "clock"; Command =:= "damage" -> [Node];
 groups([_ | Groups]) -> Groups.
 
 %% A verdict breaks a promise or not, as the mode says.

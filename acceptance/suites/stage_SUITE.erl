@@ -44,7 +44,18 @@ wrong_nodes(Config) ->
               "bench/cluster/with_clock"},
              {["clock", "1", "+5"], 2,
               "clock takes a node and seconds, such as 1 3600 or 1 -3600"},
-             {["clock", "1"], 2, "clock takes a node and seconds, such as 1 3600 or 1 -3600"}]],
+             {["clock", "1"], 2, "clock takes a node and seconds, such as 1 3600 or 1 -3600"},
+             {["damage", "1"], 2,
+              "damage takes a node and the name of a file, such as 1 docket_case.DCD"},
+             {["damage", "1", "../nodes"], 2,
+              "damage takes a node and the name of a file, such as 1 docket_case.DCD"},
+             {["damage", "1", "LATEST.LOG"], 1, "node 1 has no file LATEST.LOG"}]],
+    %% Only the first byte of a file changes.
+    File = filename:join([Dir, "data-2", "a.DCD"]),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, <<1, 2, 3>>),
+    ?assertEqual({0, <<>>}, stage(["damage", "2", "a.DCD"], Dir)),
+    ?assertEqual({ok, <<"x", 2, 3>>}, file:read_file(File)),
     %% A node with a clock has its file.
     Clock = filename:join(Dir, "data-1.clock"),
     [begin

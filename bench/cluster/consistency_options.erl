@@ -32,7 +32,7 @@ usage() ->
     "                    async_dirty\n"
     "  --faults N        default 30\n"
     "  --kinds K,K...    of faults; default all: kill_one, kill_two, kill_all, halves, alone,\n"
-    "                    one_way, bridge, pause, disk_full; and clock (README.md)\n"
+    "                    one_way, bridge, pause, disk_full; and damage, clock (README.md)\n"
     "  --seed N          of the faults; default 1\n"
     "  --nodes N         2 to 64; default 4\n"
     "  --clients N       default 8\n"
