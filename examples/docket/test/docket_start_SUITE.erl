@@ -4,16 +4,16 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([hung_start/1, ended_start/1, pause/1, old_copy/1, empty_log/1, forced/1, other_list/1,
+-export([hung_start/1, killed_start/1, ended_start/1, pause/1, old_copy/1, empty_log/1, forced/1, other_list/1,
          mistaken_list/1, waits_for_others/1]).
 %% Functions that other nodes run
--export([leave_questions/0, answer_questions/1, end_in_start/1]).
+-export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, on/4, create/1, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 all() ->
-    [hung_start, ended_start, pause, old_copy, empty_log, forced, other_list, mistaken_list,
+    [hung_start, killed_start, ended_start, pause, old_copy, empty_log, forced, other_list, mistaken_list,
      waits_for_others].
 
 init_per_testcase(Case, Config) ->
@@ -75,6 +75,33 @@ answer_questions(Monitor) ->
     true = unregister(mnesia_monitor),
     true = register(mnesia_monitor, Monitor),
     ok.
+
+%% A start of Mnesia is given up before OTP has begun it. Nothing is left of it afterwards.
+killed_start(Config) ->
+    [Peer] = started(names(1), Config),
+    ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
+    ?assertEqual([], on(Peer, ?MODULE, kill_in_start, [])),
+    ok = on(Peer, mnesia, start, []),
+    stopped([Peer]).
+
+%% OTP has the request for a start when the process that made it is killed. Returns what is left.
+kill_in_start() ->
+    Controller = whereis(application_controller),
+    true = erlang:suspend_process(Controller),
+    Asking = spawn(application_controller, start_application, [mnesia, temporary]),
+    ok = until(fun() ->
+                       {messages, Waiting} = process_info(Controller, messages),
+                       [] =/= [x || {'$gen_call', {Pid, _}, _} <- Waiting, Pid =:= Asking]
+               end),
+    true = exit(Asking, kill),
+    {Killer, Killed} = spawn_monitor(docket_mnesia_decisions, kill, []),
+    true = erlang:resume_process(Controller),
+    receive {'DOWN', Killed, process, Killer, Reason} -> normal = Reason end,
+    %% OTP has done all that it was asked for when it answers this.
+    Applications = application:info(),
+    [Key || Key <- [starting, running],
+            lists:keymember(mnesia, 1, proplists:get_value(Key, Applications))]
+        ++ [Name || Name <- [mnesia_sup, mnesia_event], whereis(Name) =/= undefined].
 
 %% Mnesia ends while a node starts with it. It ends the process that asks it, for its tables or for
 %% its settings. The node says so, and starts again.
