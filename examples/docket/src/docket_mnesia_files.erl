@@ -11,7 +11,7 @@
 %% @hidden
 -module(docket_mnesia_files).
 
--export([check/1, check_new/1, is_empty/1]).
+-export([check/1, check_new/1, remove/1, is_empty/1]).
 
 -export_type([error/0]).
 
@@ -21,6 +21,7 @@
 
 -define(SCHEMA, "schema.DAT").
 -define(TABLE, ".DCD").
+-define(LOGS, [?TABLE, ".DCL", ".LOG"]).
 -define(MAGIC, 1, 2, 3, 4).
 -define(CLOSED, 99, 88, 77, 11).
 -define(HEAD_BYTES, 8).                 % of a log, and of an entry
@@ -36,7 +37,7 @@ check(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             Logs = [Name || Name <- lists:sort(Names),
-                            lists:member(filename:extension(Name), [?TABLE, ".DCL", ".LOG"])],
+                            lists:member(filename:extension(Name), ?LOGS)],
             docket_attempt:steps([fun() -> tables(Dir) end
                                   | [fun() -> log(filename:join(Dir, Log)) end || Log <- Logs]]);
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
@@ -52,6 +53,25 @@ check_new(Dir) ->
                 false -> ok
             end;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+    end.
+
+%% @doc Removes the files of Mnesia from a directory. The schema goes last: without it, the rest
+%% would belong to no database.
+-spec remove(file:filename()) -> ok | {error, error()}.
+remove(Dir) ->
+    case file:list_dir(Dir) of
+        {ok, Names} ->
+            Files = [Name || Name <- Names, Extension <- [filename:extension(Name)],
+                             lists:member(Extension, [".TMP", ".DMP" | ?LOGS])],
+            docket_attempt:steps([fun() -> removed(filename:join(Dir, Name)) end
+                                  || Name <- Files ++ [?SCHEMA]]);
+        {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+    end.
+
+removed(File) ->
+    case file:delete(File) of
+        {error, Reason} when Reason =/= enoent -> {error, {unreadable, {File, Reason}}};
+        _ -> ok
     end.
 
 %% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a

@@ -144,6 +144,12 @@ fresh(Reports) ->
             end
     end.
 
+checked() ->
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> docket_mnesia_files:check(Dir)
+    end.
+
 new() ->
     case docket_config:get(dir) of
         none -> ok;
@@ -165,7 +171,7 @@ again(Reports) ->
                                        || {Node, {_, Generation}} <- [Own | Reports]]),
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
-        {_, [_ | _], _} -> loading(Running);
+        {_, [_ | _], _} -> loading_theirs(Running);
         {_, [], {ok, {_, Members} = Generation}} ->
             %% A member that has not taken the generation yet may lack changes.
             Taken = [Node || {Node, {waiting, Stored}} <- [Own | Reports], Stored =:= Generation],
@@ -194,6 +200,27 @@ loading_forced() ->
                          ++ [fun docket_mnesia_tables:check_version/0,
                              fun begun/0, fun() -> known([]) end]).
 
+%% The others have all cases that this node has. If some of its files are damaged, it begins anew:
+%% Mnesia does not start with each of them.
+loading_theirs(Running) ->
+    case checked() of
+        ok -> loading(Running);
+        {error, Reason} ->
+            case cleared() of
+                ok -> {wait, ["removes its cases, and takes those of ",
+                              docket_config:names(Running), ": ", files_error(Reason)]};
+                Error -> Error
+            end
+    end.
+
+%% The files of a former life must not become a part of the database that this node joins.
+cleared() ->
+    ok = docket_generation:leave(),
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> said(files, docket_mnesia_files:remove(Dir))
+    end.
+
 loading_own() ->
     docket_attempt:steps([fun whole/0,
                           fun() ->
@@ -207,11 +234,7 @@ loading_own() ->
 %% This node is about to load its own rows. If it has lost some of them, it no longer counts as a
 %% member that has all changes.
 whole() ->
-    Checked = case docket_config:get(dir) of
-                  none -> ok;
-                  Dir -> docket_mnesia_files:check(Dir)
-              end,
-    case {Checked, docket_config:get(force), docket_cluster:nodes()} of
+    case {checked(), docket_config:get(force), docket_cluster:nodes()} of
         {ok, _, _} -> ok;
         {{error, Reason}, true, _} ->
             docket:say([files_error(Reason), "; DOCKET_FORCE is on: this node goes on with what is "
@@ -325,7 +348,8 @@ said(What, {error, Reason}) -> {error, {What, Reason}}.
 join(Node) ->
     try docket_cluster:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
-            docket_attempt:steps([fun() ->
+            docket_attempt:steps([fun cleared/0,
+                   fun() ->
                            %% A half of a schema would look like a database at the next start.
                            said(schema, docket_directory:write(schema_file(), Schema))
                    end,
@@ -333,7 +357,7 @@ join(Node) ->
                    fun() -> docket_mnesia_decisions:starts([Node], fun start/0) end,
                    fun together/0]);
         ok ->
-            docket_attempt:steps([fun start/0,
+            docket_attempt:steps([fun cleared/0, fun start/0,
                    fun() ->
                            case mnesia:change_config(extra_db_nodes, [Node]) of
                                {ok, [_ | _]} -> ok;

@@ -3,14 +3,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, all_of_three/1]).
+-export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1, all_of_three/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
-all() -> [cut, changed, large, of_a_node, one_of_three, all_of_three].
+all() -> [cut, changed, large, of_a_node, one_of_three, of_another, all_of_three].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -151,6 +151,24 @@ one_of_three(Config) ->
     ?assertEqual([], [Line || Peer <- [B, C], Line <- saying(?WAITS_FOR_OTHERS, Peer)]),
     stopped(Again).
 
+%% The others run when a node with damaged files starts. It takes their cases, whichever of its files
+%% is damaged.
+of_another(Config) ->
+    [First | _] = Names = docket_nodes:names("abc"),
+    {[A | Others], Cases} = with_cases(Names, Config),
+    Last = lists:foldl(
+             fun(File, Peer) ->
+                     ok = kill(Peer),
+                     ok = damage(First, File, Config),
+                     Again = start(First, Names, Config),
+                     ok = until(Again, ready, true),
+                     [?assertMatch({File, {ok, _}}, {File, show(Each, Again)}) || Each <- Cases],
+                     Again
+             end, A, ["docket_case.DCD", "LATEST.LOG", "schema.DAT", "DECISION_TAB.LOG"]),
+    Id = new_case_again(Last),
+    [{ok, _} = show(Id, Peer) || Peer <- [Last | Others]],
+    stopped([Last | Others]).
+
 %% All files are damaged, and one generation. The nodes wait until one is told to go on with what is
 %% left.
 all_of_three(Config) ->
@@ -177,8 +195,10 @@ with_cases(Names, Config) ->
     [dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case]]) || Peer <- Peers],
     {Peers, [new_case(A) | Cases]}.
 
-damage(Name, Config) ->
-    File = filename:join(dir(Name, Config), "docket_case.DCD"),
+damage(Name, Config) -> damage(Name, "docket_case.DCD", Config).
+
+damage(Name, Base, Config) ->
+    File = filename:join(dir(Name, Config), Base),
     {ok, Bytes} = file:read_file(File),
     file:write_file(File, with_other_byte(0, Bytes)).
 
