@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/1, report/0, admit/1, format_error/1]).
+-export([directory/0, attempt/1, write_failed/0, report/0, admit/1, format_error/1]).
 
 -export_type([error/0, loaded/0]).
 
@@ -43,6 +43,14 @@ directory() ->
                 ok -> application:set_env(mnesia, dir, Dir);
                 {error, Reason} -> {error, {directory, {Dir, Reason}}}
             end
+    end.
+
+%% @doc Repairs the logs after a write that may have failed. Mnesia has ended.
+-spec write_failed() -> ok.
+write_failed() ->
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> docket_mnesia_files:cut(Dir)
     end.
 
 %% @doc Tries to start the database. `wait' says what must happen first. After the given time in

@@ -381,6 +381,11 @@ lock_name(Dir) ->
 disk_was_full(_) ->
     Before = new_case(<<"before">>),
     Monitor = monitor(process, mnesia_sup),
+    %% Entries behind the hole, as Mnesia writes them until it ends
+    {ok, Dir} = application:get_env(docket, dir),
+    Later = term_to_binary(later),
+    ok = file:write_file(filename:join(Dir, "LATEST.LOG"),
+                         [<<0:80000>>, <<(byte_size(Later)):32, 98, 87, 76, 65>>, Later], [append]),
     mnesia_monitor ! {disk_log, node(), latest_log,
                       {error_status, {error, {file_error, "x", enospc}}}},
     {500, _, #{<<"error">> := <<"disk">>}} = ask(post, "/api/cases", #{title => <<"lost">>}),

@@ -3,14 +3,14 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1, all_of_three/1]).
+-export([cut/1, hole/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1, all_of_three/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
-all() -> [cut, changed, large, of_a_node, one_of_three, of_another, all_of_three].
+all() -> [cut, hole, changed, large, of_a_node, one_of_three, of_another, all_of_three].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -35,6 +35,22 @@ cut(Config) ->
     Table = filename:join(filename:dirname(File), "a.DCD"),
     [?assertEqual({Size, damaged}, {Size, checked(Table, binary:part(Log, 0, Size))})
      || Size <- [0, 7]].
+
+%% A write has failed, and others followed. What they wrote goes away.
+hole(Config) ->
+    {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
+    Third = lists:nth(4, Ends),
+    <<Before:Third/binary, _:5/binary, After/binary>> = Log,
+    Latest = filename:join(filename:dirname(File), "LATEST.LOG"),
+    [begin
+         Holed = in_state(State, <<Before/binary, After/binary>>),
+         ?assertEqual(damaged, checked(Latest, Holed)),
+         ok = file:write_file(Latest, Holed),
+         ok = docket_mnesia_files:cut(filename:dirname(File)),
+         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest)),
+         ok = docket_mnesia_files:cut(filename:dirname(File)),
+         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest))
+     end || State <- [open, closed]].
 
 %% A changed byte in the head of a log or of an entry shows, also if entries follow.
 changed(Config) ->
