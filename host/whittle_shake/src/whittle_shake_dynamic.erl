@@ -72,7 +72,9 @@ data() ->
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
      {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1},
      {wrap_log_reader, open, 1}, {wrap_log_reader, open, 2},
-     {beam_lib, chunks, 2}, {beam_lib, chunks, 3}]
+     {beam_lib, chunks, 2}, {beam_lib, chunks, 3}, {c, erlangrc, 1},
+     {shell, start, 0}, {shell, start, 1}, {shell, start, 2}, {shell, server, 1},
+     {shell, start_interactive, 0}, {shell, start_interactive, 1}]
         ++ [{file_sorter, F, A} || {F, As} <- [{sort, [1, 2, 3]}, {keysort, [2, 3, 4]},
                                                {merge, [2, 3]}, {keymerge, [3, 4]},
                                                {check, [1, 2]}, {keycheck, [2, 3]}],
@@ -109,6 +111,8 @@ code() ->
                                   add_pathsz, set_path], A <- [1, 2]]
         ++ [{code, replace_path, A} || A <- [2, 3]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
+        ++ [{c, F, 1} || F <- [c, l, lc, lm, nc, nl]] ++ [{c, F, 2} || F <- [c, nc]]
+        ++ [{c, c, 3}]
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
 %% @doc Lists the program's functions that ask which functions or modules exist. Such a function

@@ -308,6 +308,10 @@ names_from_text(_) ->
                          {data, "file_sorter:sort([os:getenv([$A])], self(), [{format, term}])"},
                          {data, "io:request(user, {get_until, unicode, [], erl_scan, tokens, "
                           "[1]})"},
+                         {data, "c:erlangrc([node()])"}, {data, "shell:start_interactive()"},
+                         {code, "c:l(a)"},
+                         {data, "timer:tc(file, consult, [os:getenv([$A])])"},
+                         {data, "rpc:call(node(), file, consult, [os:getenv([$A])])"},
                          {atoms, "io_lib:fread([$~, $a], os:getenv([$A]))"},
                          {atoms, "argparse:parse(init:get_plain_arguments(), #{})"},
                          {atoms, "init:get_arguments()"},
@@ -380,7 +384,9 @@ feature_called_through(_) ->
                                    "io:read(x, y)", "io:read(x, y, 1)",
                                    "io:read(x, y, 1, [])", "io:scan_erl_exprs(x)",
                                    "io:scan_erl_form(x)", "io:parse_erl_exprs(x)",
-                                   "io:parse_erl_form(x)", "file_sorter:sort(x)"]]
+                                   "io:parse_erl_form(x)", "file_sorter:sort(x)",
+                                   "timer:tc(file, consult, [x])",
+                                   "spawn(file, consult, [x])"]]
       ++ [{Does, [eval, terms]} || Does <- ["file:eval(x)", "file:eval(x, [])",
                                             "file:path_eval([], x)", "file:script(x)",
                                             "file:script(x, [])",
