@@ -6,9 +6,9 @@
 %%
 %% The files of tables and logs are logs of the module disk_log (OTP 25 to 29), which tells how many
 %% bytes it leaves out, but not where. A crash may cut off the end of a log that was open. Mnesia
-%% repairs that, and it is no damage. If a write fails because the disk is full, Mnesia goes on behind
-%% the part that was written; cut/1 removes what follows. A changed byte within the text of a row cannot be noticed: the
-%% entries have no checksums.
+%% repairs that, and it is no damage. If a write fails because the disk is full, Mnesia goes on
+%% behind the part that was written; cut/1 removes what follows. A changed byte within the text of a
+%% row cannot be noticed: the entries have no checksums.
 %% @hidden
 -module(docket_mnesia_files).
 
@@ -56,8 +56,8 @@ check_new(Dir) ->
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
-%% @doc Cuts off what Mnesia has written to its logs behind a write that failed. Mnesia has ended, and
-%% docket has acknowledged nothing since that write. This also works while the disk is full.
+%% @doc Cuts off what Mnesia has written to its logs behind a write that failed. Mnesia has ended,
+%% and docket has acknowledged nothing since that write. This also works while the disk is full.
 -spec cut(file:filename()) -> ok.
 cut(Dir) ->
     Files = [File || Name <- ["PREVIOUS.LOG", "LATEST.LOG"], File <- [filename:join(Dir, Name)],

@@ -3,7 +3,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, hole/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1, all_of_three/1]).
+-export([cut/1, hole/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1,
+         all_of_three/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
@@ -167,8 +168,8 @@ one_of_three(Config) ->
     ?assertEqual([], [Line || Peer <- [B, C], Line <- saying(?WAITS_FOR_OTHERS, Peer)]),
     stopped(Again).
 
-%% The others run when a node with damaged files starts. It takes their cases, whichever of its files
-%% is damaged.
+%% The others run when a node with damaged files starts. It takes their cases, whichever of its
+%% files is damaged.
 of_another(Config) ->
     [First | _] = Names = docket_nodes:names("abc"),
     {[A | Others], Cases} = with_cases(Names, Config),

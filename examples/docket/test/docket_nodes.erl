@@ -38,7 +38,8 @@ start(Name, Names, Config) ->
     [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
      || {Key, Value} <- [{secret, "secret"}, {port, 0}, {nodes, Names}, {retry, 50},
                          {dir, dir(Name, Config)}
-                         | [Setting || {Key, _} = Setting <- Config, lists:member(Key, ?SETTINGS)]]],
+                         | [Setting || {Key, _} = Setting <- Config,
+                                       lists:member(Key, ?SETTINGS)]]],
     {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
     Peer.
 

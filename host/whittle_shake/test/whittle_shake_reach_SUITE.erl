@@ -11,7 +11,7 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
--export([names_from_text/1]).
+-export([named_in_a_command_line/1, names_from_text/1]).
 -export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
          feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
@@ -292,6 +292,11 @@ feature_of_start(_) ->
            end,
     ?assertEqual([], Open("ok")),
     [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
+
+%% A new node calls a function that only its command line names.
+named_in_a_command_line(_) ->
+    A = compiled(["-module(a). -export([main/0]).", "main() -> slave:start(host)."]),
+    ?assert(lists:member({slave, slave_start, 1}, live([A, otp(slave)]))).
 
 %% Names come from text in many ways.
 names_from_text(_) ->
