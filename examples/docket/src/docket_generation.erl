@@ -254,14 +254,19 @@ init([]) ->
                          {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
                          {error, enoent} -> ?NONE;
                          _ ->
-                             docket:say(["the file ", File, " is damaged, so this node does not "
-                                         "know whether it has all changes"]),
+                             docket:say(["the file ", File, " is damaged" | without()]),
                              ?NONE
                      end
              end,
     ok = persistent_term:put(?MODULE, Stored),
     ok = net_kernel:monitor_nodes(true),
     {ok, #state{}}.
+
+without() ->
+    case docket_cluster:nodes() of
+        [_] -> "; this node writes it anew";
+        _ -> ", so this node does not know whether it has all changes, and waits for the others"
+    end.
 
 file() ->
     case docket_config:get(dir) of

@@ -12,16 +12,21 @@
 %% @hidden
 -module(docket_mnesia_files).
 
--export([check/1, check_new/1, cut/1, remove/1, is_empty/1]).
+-export([check/1, check_new/1, set_aside/1, cut/1, remove/1, is_empty/1]).
+-export([starting/1, started/1]).
 
 -export_type([error/0]).
 
 -type error() :: {damaged | missing, file:filename()}
-               | {no_schema, Dir :: file:filename()}
+               | {no_schema | bad_schema, Dir :: file:filename()}
                | {unreadable, {file:filename(), file:posix()}}.
 
 -define(SCHEMA, "schema.DAT").
 -define(TABLE, ".DCD").
+-define(LATEST, "LATEST.LOG").
+-define(PREVIOUS, "PREVIOUS.LOG").
+%% Mnesia has started with the other files, and has made its log.
+-define(STARTED, "docket.started").
 -define(LOGS, [?TABLE, ".DCL", ".LOG"]).
 -define(MAGIC, 1, 2, 3, 4).
 -define(CLOSED, 99, 88, 77, 11).
@@ -34,15 +39,56 @@
 
 %% @doc Checks that the files of a directory have all that Mnesia has written to them.
 -spec check(file:filename()) -> ok | {error, error()}.
-check(Dir) ->
+check(Dir) -> docket_attempt:steps(checks(Dir)).
+
+checks(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             Logs = [Name || Name <- lists:sort(Names),
                             lists:member(filename:extension(Name), ?LOGS)],
-            docket_attempt:steps([fun() -> tables(Dir) end
-                                  | [fun() -> log(filename:join(Dir, Log)) end || Log <- Logs]]);
-        {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+            [fun() -> tables(Dir) end, fun() -> latest(Dir) end
+             | [fun() -> log(filename:join(Dir, Log)) end || Log <- Logs]];
+        {error, Reason} -> [fun() -> {error, {unreadable, {Dir, Reason}}} end]
     end.
+
+%% @doc Makes Mnesia start with the files that are left of a damaged database. A damaged log gets
+%% another name. Mnesia itself leaves out what is damaged in the file of a table.
+-spec set_aside(file:filename()) -> ok | {error, error()}.
+set_aside(Dir) ->
+    docket_attempt:steps([fun() -> set_aside_one(Check()) end || Check <- checks(Dir)]).
+
+set_aside_one({error, {damaged, File}}) ->
+    case filename:extension(File) of
+        ".LOG" -> done(File, file:rename(File, File ++ ".damaged"));
+        _ -> ok
+    end;
+set_aside_one({error, {missing, File}}) ->
+    case filename:extension(File) of
+        ?TABLE -> empty_table(File);
+        _ -> ok
+    end;
+set_aside_one(Result) -> Result.
+
+empty_table(File) ->
+    case disk_log:open([{name, ?MODULE}, {file, File}]) of
+        {ok, Log} ->
+            _ = disk_log:log(Log, mnesia_log:dcd_log_header()),
+            done(File, disk_log:close(Log));
+        {error, _} -> {error, {missing, File}}
+    end.
+
+done(_, ok) -> ok;
+done(File, {error, Reason}) -> {error, {unreadable, {File, Reason}}}.
+
+%% @doc Notes that Mnesia is about to start. It removes its former log then, and makes a new one.
+-spec starting(file:filename()) -> ok.
+starting(Dir) ->
+    _ = file:delete(filename:join(Dir, ?STARTED)),
+    ok.
+
+%% @doc Notes that Mnesia has started, and has a log. From now on the log must be there.
+-spec started(file:filename()) -> ok | {error, file:posix() | badarg | terminated}.
+started(Dir) -> docket_directory:write(filename:join(Dir, ?STARTED), []).
 
 %% @doc Checks that a directory has no tables, so that a new database may be made there.
 -spec check_new(file:filename()) -> ok | {error, error()}.
@@ -60,7 +106,7 @@ check_new(Dir) ->
 %% and docket has acknowledged nothing since that write. This also works while the disk is full.
 -spec cut(file:filename()) -> ok.
 cut(Dir) ->
-    Files = [File || Name <- ["PREVIOUS.LOG", "LATEST.LOG"], File <- [filename:join(Dir, Name)],
+    Files = [File || Name <- [?PREVIOUS, ?LATEST], File <- [filename:join(Dir, Name)],
                      filelib:is_regular(File), not is_empty(File)],
     lists:foreach(fun cut_log/1, Files).
 
@@ -90,14 +136,26 @@ remove(Dir) ->
 
 removed(File) ->
     case file:delete(File) of
-        {error, Reason} when Reason =/= enoent -> {error, {unreadable, {File, Reason}}};
-        _ -> ok
+        {error, enoent} -> ok;
+        Result -> done(File, Result)
     end.
 
 %% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a
 %% log and its first bytes.
 -spec is_empty(file:filename()) -> boolean().
 is_empty(File) -> filelib:file_size(File) < 2 * ?HEAD_BYTES.
+
+%% While Mnesia runs, at least one of two logs is whole: it makes a new log when the former one has
+%% its other name.
+latest(Dir) ->
+    [Started, Previous, Latest] = [filename:join(Dir, Name)
+                                   || Name <- [?STARTED, ?PREVIOUS, ?LATEST]],
+    case filelib:is_regular(Started) andalso not filelib:is_regular(Previous)
+        andalso {filelib:is_regular(Latest), is_empty(Latest)} of
+        {false, _} -> {error, {missing, Latest}};
+        {true, true} -> {error, {damaged, Latest}};
+        _ -> ok
+    end.
 
 %% Each table with a copy on this disk has its file.
 tables(Dir) ->
@@ -112,14 +170,14 @@ tables(Dir) ->
             present(Tables, File);
         %% Mnesia repairs a file that was open.
         {error, {needs_repair, _}} -> ok;
-        {error, _} -> {error, {damaged, File}}
+        {error, _} -> {error, {bad_schema, Dir}}
     end.
 
 is_on_disk(schema, _) -> false;
 is_on_disk(_, Properties) ->
     lists:member(node(), proplists:get_value(disc_copies, Properties, [])).
 
-present({error, _}, File) -> {error, {damaged, File}};
+present({error, _}, File) -> {error, {bad_schema, filename:dirname(File)}};
 present(Tables, File) ->
     Files = [filename:join(filename:dirname(File), atom_to_list(Table) ++ ?TABLE)
              || Table <- lists:sort(Tables)],

@@ -47,10 +47,16 @@ directory() ->
 
 %% @doc Repairs the logs after a write that may have failed. Mnesia has ended.
 -spec write_failed() -> ok.
-write_failed() ->
+write_failed() -> in_directory(fun docket_mnesia_files:cut/1).
+
+in_directory(Fun) ->
     case docket_config:get(dir) of
         none -> ok;
-        Dir -> docket_mnesia_files:cut(Dir)
+        Dir ->
+            case Fun(Dir) of
+                {error, Reason} when is_atom(Reason) -> {error, {directory, {Dir, Reason}}};
+                Result -> said(files, Result)
+            end
     end.
 
 %% @doc Tries to start the database. `wait' says what must happen first. After the given time in
@@ -153,16 +159,12 @@ fresh(Reports) ->
     end.
 
 checked() ->
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> docket_mnesia_files:check(Dir)
+    case in_directory(fun docket_mnesia_files:check/1) of
+        {error, {files, Reason}} -> {error, Reason};
+        ok -> ok
     end.
 
-new() ->
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> said(files, docket_mnesia_files:check_new(Dir))
-    end.
+new() -> in_directory(fun docket_mnesia_files:check_new/1).
 
 begun() ->
     case docket_generation:begin_new() of
@@ -224,10 +226,7 @@ loading_theirs(Running) ->
 %% The files of a former life must not become a part of the database that this node joins.
 cleared() ->
     ok = docket_generation:leave(),
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> said(files, docket_mnesia_files:remove(Dir))
-    end.
+    in_directory(fun docket_mnesia_files:remove/1).
 
 loading_own() ->
     docket_attempt:steps([fun whole/0,
@@ -244,9 +243,11 @@ loading_own() ->
 whole() ->
     case {checked(), docket_config:get(force), docket_cluster:nodes()} of
         {ok, _, _} -> ok;
+        {{error, {bad_schema, _} = Reason}, _, [_]} -> {error, {files, Reason}};
         {{error, Reason}, true, _} ->
             docket:say([files_error(Reason), "; DOCKET_FORCE is on: this node goes on with what is "
-                        "left"]);
+                        "left"]),
+            said(files, docket_mnesia_files:set_aside(docket_config:get(dir)));
         {{error, Reason}, false, [_]} -> {error, {files, Reason}};
         {{error, Reason}, false, _} ->
             ok = docket_generation:leave(),
@@ -338,8 +339,10 @@ start() ->
             ok = docket_mnesia_replica:forget(),
             ok = docket_mnesia_tables:forget(),
             _ = persistent_term:erase(?MODULE),
-            docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
-                                  fun() -> said(schema, docket_disk_watch:start()) end]);
+            docket_attempt:steps([fun() -> in_directory(fun docket_mnesia_files:starting/1) end,
+                                  fun() -> said(schema, mnesia:start()) end,
+                                  fun() -> said(schema, docket_disk_watch:start()) end,
+                                  fun() -> in_directory(fun docket_mnesia_files:started/1) end]);
         {error, _} = Error -> Error
     end.
 
@@ -432,9 +435,9 @@ format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
-format_error({files, {no_schema, Dir}}) ->
-    ["the directory ", Dir, " has tables, but not the file ", ?SCHEMA_FILE, ", which describes "
-     "them: put that file back, or choose an empty directory (DOCKET_DIR)"];
+format_error({files, {Schema, _} = Reason}) when Schema =:= no_schema; Schema =:= bad_schema ->
+    [files_error(Reason), ", which describes its tables: put back a copy of the directory, or "
+     "choose an empty one (DOCKET_DIR)"];
 format_error({files, Reason}) ->
     [files_error(Reason), ": put back a copy of the directory, or start once with "
      "DOCKET_FORCE=true to go on with what is left"];
@@ -453,6 +456,9 @@ again(Format, Values) ->
     io_lib:format(Format ++ "; it tries again. If that does not help, restart it with an empty "
                   "directory while most nodes run", Values).
 
+files_error({no_schema, Dir}) -> ["the directory ", Dir, " lacks the file ", ?SCHEMA_FILE];
+files_error({bad_schema, Dir}) ->
+    ["in the directory ", Dir, ", the file ", ?SCHEMA_FILE, " is damaged"];
 files_error({damaged, File}) -> ["the file ", File, " is damaged"];
 files_error({missing, File}) -> ["the file ", File, " is missing"];
 files_error({unreadable, {File, Reason}}) ->
