@@ -119,9 +119,7 @@ static size_t add_variable(struct buffer *buffer, const char *text, const char *
     memcpy(name, at, length);
     name[length] = '\0';
     at += length;
-    end = *at == '}' ? at : strchr(at, '}');
-    if (end == NULL)
-        return 0;
+    end = strchr(at, '}');
     if (end != at)
         other = at + strlen(":-");
     value = getenv(name);

@@ -18,6 +18,8 @@ struct flags {
     struct words extra;    /* the words after -extra in a text: arguments of the program */
 };
 
+#define MOST_EXPANDED_BYTES (16 * 1024 * 1024)
+
 #define EXIT_FAILED 1
 #define EXIT_MISUSED 2
 
@@ -79,9 +81,8 @@ void flags_remove(struct flags *flags, const char *name, size_t most);
 /*
  * Returns TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the variable's value. A
  * variable that is not set or empty becomes DEFAULT, or nothing. The caller frees the result. Ends
- * the program when it has more than MOST_EXPANDED_BYTES.
+ * the program when the result has more than MOST_EXPANDED_BYTES.
  */
-#define MOST_EXPANDED_BYTES (16 * 1024 * 1024)
 char *expand_variables(const char *text);
 
 #endif

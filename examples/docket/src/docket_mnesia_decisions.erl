@@ -51,11 +51,11 @@ init() ->
 -spec stop() -> ok.
 stop() ->
     ok = silence(stop),
-    case init:get_status() of
-        {stopping, _} -> ok;
-        _ ->
+    case is_stopping() of
+        true -> ok;
+        false ->
             case docket_worker:run(fun mnesia:stop/0, ?STOP_MS) of
-                {done, stopped} -> ok;
+                {done, stopped} -> until(fun are_logs_closed/0, infinity);
                 _ -> kill()
             end
     end.
@@ -75,12 +75,15 @@ kill() ->
     _ = [killed(Process) || Process <- named(mnesia:ms())],
     %% OTP keeps a started application in its list until somebody stops it.
     _ = docket_worker:run(fun() -> application:stop(mnesia) end, ?CALL_MS),
-    case is_started() of
+    case not is_stopping() andalso is_started() of
         true ->
             receive after ?POLL_MS -> ok end,
             kill();
         false -> ok
     end.
+
+%% While the whole node stops, OTP answers no request for an application.
+is_stopping() -> element(1, init:get_status()) =:= stopping.
 
 named(Names) -> [Process || Name <- Names, Process <- [whereis(Name)], is_pid(Process)].
 
@@ -89,7 +92,19 @@ is_started() ->
     Info = application:info(),
     lists:any(fun(Key) -> lists:keymember(mnesia, 1, proplists:get_value(Key, Info, [])) end,
               [starting, started, running])
-        orelse named(mnesia:ms()) =/= [].
+        orelse named(mnesia:ms()) =/= [] orelse not are_logs_closed().
+
+%% Each log has a process of disk_log, which closes it a moment after the end of Mnesia.
+are_logs_closed() ->
+    case docket_config:get(dir) of
+        none -> true;
+        Dir ->
+            not lists:any(fun(Log) -> is_in(filename:absname(Dir), disk_log:info(Log)) end,
+                          disk_log:all())
+    end.
+
+is_in(_, {error, no_such_log}) -> false;
+is_in(Dir, Info) -> filename:dirname(proplists:get_value(file, Info)) =:= Dir.
 
 %% Undefined for a process that has ended
 group_leader_of(Process) ->

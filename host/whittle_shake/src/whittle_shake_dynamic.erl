@@ -20,19 +20,9 @@ open(#{on := On} = Reached, Modules) ->
     Live = live(Reached),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
-        ++ [{Kind, Who} || Kind <- [data, atoms, code], Who <- [openers(Kind, Live, Modules)],
+        ++ [{Kind, Who} || Kind <- [data, atoms, code],
+                           Who <- [callers(Live, maps:from_keys(opening(Kind), []), Modules)],
                            Who =/= []].
-
-openers(data, Live, Modules) ->
-    Callees = maps:from_keys(data(), []),
-    asking(fun(Function) -> calls_one_of(Callees, Function) orelse asks_for_tokens(Function) end,
-           Live, Modules);
-openers(Kind, Live, Modules) -> callers(Live, maps:from_keys(opening(Kind), []), Modules).
-
-%% A request to an I/O server may name the function that reads the text: `{get_until, _, _,
-%% erl_scan, tokens, _}'.
-asks_for_tokens(#{atoms := Atoms}) ->
-    lists:member(erl_scan, Atoms) andalso lists:member(tokens, Atoms).
 
 %% @doc Lists the functions whose calls bring names in. The list is empty for `remote', whose
 %% names come in where distribution is on.

@@ -30,9 +30,9 @@ calls(System, Names, Modules, Missing) ->
                       end],
                   System, Modules).
 
-%% @doc Maps functions in C to the Erlang functions in which they continue. The emulator looks
-%% these up by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c). It also maps the function
-%% that starts a node to the one that the new node calls, whose name is only in its command line.
+%% @doc Maps functions to those that they call, although no code names these. A function in C
+%% continues in Erlang: the emulator looks its traps up by name (`erts_export_put' in erl_bif_re.c
+%% and erl_unicode.c). And the function that starts a node names another one in the command line.
 -spec traps() -> #{mfa() => [mfa()]}.
 traps() ->
     maps:from_list(

@@ -132,7 +132,7 @@ func(Module, #{code := Code} = Function, Passed) ->
     Terms = terms(Mentions),
     {Atoms, Tags, Funs} = mentioned(Mentions, Terms),
     Calls = [Call || Mention <- Mentions, {ok, Call} <- [call(Module, Mention)]],
-    #{calls => lists:usort(Funs ++ Passed ++ Calls),
+    #{calls => lists:usort(Funs ++ Passed ++ requested(Atoms) ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
       keys => lists:usort([Key || {atom, Key, key} <- Mentions]
@@ -140,6 +140,11 @@ func(Module, #{code := Code} = Function, Passed) ->
       forms => lists:usort(names_read(Mentions, Calls ++ Sites) ++ Asked ++ forms(Mentions, Terms)),
       sites => lists:usort(Sites),
       bytes => bytes(Code)}.
+
+%% A request to an I/O server may name the function that reads the text: `{get_until, _, _,
+%% erl_scan, tokens, _}'.
+requested(Atoms) ->
+    [{erl_scan, tokens, 3} || lists:member(erl_scan, Atoms), lists:member(tokens, Atoms)].
 
 call(_, {call, Call}) -> {ok, Call};
 call(Module, {local, {F, A}}) -> {ok, {Module, F, A}};

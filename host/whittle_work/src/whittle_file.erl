@@ -115,15 +115,21 @@ is_same(One, Other) ->
 %% above it. It follows symbolic links.
 -spec is_in(file:filename_all(), file:filename_all()) -> boolean().
 is_in(File, Dir) ->
-    case inode(Dir) of
-        none -> false;
-        Inode -> is_above(Inode, existing(filename:dirname(filename:absname(File))))
+    {Base, Missing} = existing(filename:absname(Dir)),
+    {Here, Names} = existing(filename:dirname(filename:absname(File))),
+    case Missing of
+        [] -> is_above(inode(Base), Here);
+        _ -> inode(Base) =:= inode(Here) andalso lists:prefix(Missing, Names)
     end.
 
-existing(Dir) ->
-    case {inode(Dir), filename:dirname(Dir)} of
-        {none, Above} when Above =/= Dir -> existing(Above);
-        _ -> Dir
+%% Splits a path into the part that exists, and the names of the rest.
+existing(Path) -> existing(Path, []).
+
+existing(Path, Names) ->
+    case {inode(Path), filename:dirname(Path)} of
+        {none, Above} when Above =/= Path ->
+            existing(Above, [unicode:characters_to_binary(filename:basename(Path)) | Names]);
+        _ -> {Path, Names}
     end.
 
 is_above(Inode, Dir) ->

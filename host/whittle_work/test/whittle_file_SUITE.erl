@@ -105,7 +105,10 @@ in_directory(Config) ->
                                  {"dir/file", "link", true}, {"link/file", "dir", true},
                                  {"inner/file", "dir", true}, {"inner/new/file", "link", true},
                                  {"dir", "dir", false}, {"file", "dir", false},
-                                 {"dirs/file", "dir", false}, {"dir/file", "nowhere", false}]].
+                                 {"dirs/file", "dir", false}, {"dir/file", "nowhere", false},
+                                 {"new/file", "new", true}, {"new/sub/file", "new", true},
+                                 {"link/new/file", "dir/new", true},
+                                 {"file", "new", false}, {"news/file", "new", false}]].
 
 %% A search finds the same files as filelib. In a name of a directory, no character is special.
 patterns(Config) ->
