@@ -84,7 +84,7 @@ wrong_options(Config) ->
               "--store ra needs directories: leave --copies ram out"},
              {["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
              {["--tick", "0"], "--tick takes seconds, 1 or more"},
-             {["--room", "x"], "--room takes a value such as 16MB"},
+             {["--room", "x"], "--room takes megabytes, such as 16MB"},
              {["--program", "/nowhere"],
               "--program takes an executable, and /nowhere is none"},
              {["--program", "/tmp"], "--program takes an executable, and /tmp is none"}]],

@@ -145,13 +145,13 @@ check(store, Value) -> one_of(Value, [mnesia, ra]).
 one_of(Value, Names) ->
     case [Name || Name <- Names, Value =:= Name orelse Value =:= atom_to_list(Name)] of
         [Name] -> {ok, Name};
-        [] -> {error, lists:join(", ", [atom_to_list(Name) || Name <- Names])}
+        [] -> {error, lists:join(" or ", [atom_to_list(Name) || Name <- Names])}
     end.
 
 node_name(Name) when is_atom(Name) -> node_name(atom_to_list(Name));
 node_name(Name) when is_list(Name), length(Name) < 256 ->
-    case string:split(Name, "@") of
-        [[_ | _], [_ | _]] ->
+    case re:run(Name, "^[0-9A-Za-z_-]+@[0-9A-Za-z_.:-]+$", [{capture, none}]) of
+        match ->
             try {ok, list_to_atom(Name)} catch error:badarg -> error end;
         _ -> error
     end;

@@ -16,14 +16,20 @@ start() ->
         Other -> {error, {mnesia_event, Other}}
     end.
 
-%% @doc Tells whether a write has failed since the start. The process of Mnesia that notices a
-%% failure has done so, and has sent the event, when this asks.
+%% @doc Tells whether a write has failed since the start, or the files are gone. The process of
+%% Mnesia that notices a failure has done so, and has sent the event, when this asks.
 -spec has_failed() -> boolean().
 has_failed() ->
     try
         _ = sys:get_state(mnesia_monitor),
-        gen_event:call(mnesia_event, ?MODULE, has_failed) =/= false
+        gen_event:call(mnesia_event, ?MODULE, has_failed) =/= false orelse is_removed()
     catch exit:_ -> true
+    end.
+
+is_removed() ->
+    case docket_config:get(dir) of
+        none -> false;
+        Dir -> not docket_mnesia_files:is_started(Dir)
     end.
 
 %% @private

@@ -1,8 +1,8 @@
 %% @doc Decides what a node does whose files of Mnesia are damaged (docket_mnesia_files).
 %%
-%% Such a node has lost rows. It leaves its generation, so that no other node takes what is left. When
-%% another node has all rows, it removes its files, and takes those rows. A service of one node does
-%% not start. A file that cannot be read, for example because it belongs to another user, is no
+%% Such a node has lost rows. It leaves its generation, so that no other node takes what is left.
+%% When another node has all rows, it removes its files, and takes those rows. A service of one node
+%% does not start. A file that cannot be read, for example because it belongs to another user, is no
 %% damage: the node waits.
 %% @hidden
 -module(docket_mnesia_damage).
@@ -81,7 +81,8 @@ started() -> in_directory(fun docket_mnesia_files:started/1).
 %% @doc Repairs the logs after a write that may have failed, unless Mnesia still runs.
 -spec write_failed() -> ok.
 write_failed() ->
-    case mnesia:system_info(is_running) =:= no andalso in_directory(fun docket_mnesia_files:cut/1) of
+    case mnesia:system_info(is_running) =:= no
+        andalso in_directory(fun docket_mnesia_files:cut/1) of
         {error, Error} -> docket:say(format_error(Error));
         _ -> ok
     end.
@@ -101,8 +102,8 @@ in_directory(Fun) ->
 -spec format_error(error()) -> unicode:chardata().
 format_error({directory, Error}) -> docket_directory:format_error({write, Error});
 format_error({files, {What, _} = Reason}) when What =:= damaged; What =:= missing ->
-    [reason(Reason), ": put back a copy of the directory, or start once with DOCKET_FORCE=true to go "
-     "on with what is left"];
+    [reason(Reason), ": put back a copy of the directory, or start once with DOCKET_FORCE=true to "
+     "go on with what is left"];
 format_error({files, {What, _} = Reason}) when What =:= no_schema; What =:= bad_schema ->
     [reason(Reason), ", which describes its tables: put back a copy of the directory, or choose an "
      "empty one (DOCKET_DIR)"];

@@ -13,7 +13,7 @@
 -module(docket_mnesia_files).
 
 -export([check/1, check_new/1, set_aside/1, cut/1, remove/1, is_empty/1]).
--export([starting/1, started/1]).
+-export([starting/1, started/1, is_started/1]).
 
 -export_type([error/0]).
 
@@ -157,6 +157,12 @@ removed(File) ->
 -spec is_empty(file:filename()) -> boolean().
 is_empty(File) -> filelib:file_size(File) < 2 * ?HEAD_BYTES.
 
+%% @doc Tells whether the note of started/1 is still there. Without it, somebody has removed the
+%% files of Mnesia while it ran.
+-spec is_started(file:filename()) -> boolean().
+is_started(Dir) ->
+    element(1, file:read_file_info(filename:join(Dir, ?STARTED), [raw])) =:= ok.
+
 %% While Mnesia runs, at least one of two logs is whole: it makes a new log when the former one has
 %% its other name.
 latest(Dir) ->
@@ -214,31 +220,34 @@ log(File) ->
     end.
 
 %% While the former log is there, Mnesia writes its changes into the files of the tables. If that
-%% failed because the disk was full, Mnesia does it again. disk_log calls such a file closed.
+%% fails because the disk is full, Mnesia does it again.
 has_previous(File) ->
     filelib:is_regular(filename:join(filename:dirname(File), ?PREVIOUS)).
 
+%% disk_log also calls a log closed whose last write has failed.
 is_sound(Extension, _, Size, _) when Size < 2 * ?HEAD_BYTES, Extension =/= ?TABLE -> true;
 is_sound(Extension, Device, Size, HasPrevious) ->
     case entries(Device, Size) of
         {_, Size} -> true;
         %% It got its name when it was complete.
         _ when Extension =:= ?TABLE -> false;
-        {open, End} -> is_torn(Device, End, Size);
-        {closed, End} ->
-            HasPrevious andalso (Extension =:= ?CHANGES orelse End =:= ?HEAD_BYTES)
-                andalso is_torn(Device, End, Size);
+        {closed, _} when Extension =:= ?CHANGES, not HasPrevious -> false;
+        {_, End} ->
+            case file:pread(Device, End, Size - End) of
+                {ok, Rest} -> is_torn(Rest);
+                _ -> false
+            end;
         none -> false
     end.
 
-%% An entry behind one that cannot be read was not cut off when the process was killed. After a loss
-%% of power this may be wrong: a part of the last changes, which nobody has acknowledged, may be on
-%% the disk without those before it. And a row may hold the bytes of an entry.
-is_torn(Device, End, Size) ->
-    case file:pread(Device, End, Size - End) of
-        {ok, Rest} -> not has_entry(Rest);
-        _ -> false
-    end.
+%% A write that did not end leaves the beginning of an entry. Behind it is no other entry. A row may
+%% hold the bytes of an entry; a log that was torn in such a row counts as damaged.
+is_torn(Rest) when byte_size(Rest) < ?HEAD_BYTES ->
+    Magic = binary:part(Rest, min(4, byte_size(Rest)), max(0, byte_size(Rest) - 4)),
+    Magic =:= binary:part(<<?ENTRY>>, 0, byte_size(Magic));
+is_torn(<<Size:32, ?ENTRY, Entry/binary>>) ->
+    Size + sum_bytes(Size) > byte_size(Entry) andalso not has_entry(Entry);
+is_torn(_) -> false.
 
 %% Returns where the entries of a log end, before the first one that cannot be read.
 entries(Device, Size) ->

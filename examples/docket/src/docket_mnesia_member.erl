@@ -110,7 +110,8 @@ handle_info(disk_failed, State) ->
             _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
             ok = docket_mnesia_damage:write_failed(),
-            {noreply, again_later("the directory has no space left, or cannot be written", State)};
+            {noreply, again_later("the directory has no space left, cannot be written, or is gone",
+                                  State)};
         false -> {noreply, State}
     end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)

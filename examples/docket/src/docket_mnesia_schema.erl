@@ -217,8 +217,8 @@ apart() ->
 
 lost(Nodes) ->
     {wait, ["finds no node that has all cases for certain: ", docket_config:names(Nodes), " lost "
-            "some, or cannot tell. Put back a copy of the directory of one of them. Or decide which "
-            "node has the right cases, and no damaged files, and start it once with "
+            "some, or cannot tell. Put back a copy of the directory of one of them. Or decide "
+            "which node has the right cases, and no damaged files, and start it once with "
             "DOCKET_FORCE=true; the others take its cases"]}.
 
 later(Nodes) ->

@@ -7,7 +7,8 @@
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
          forms/1, other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
-         directory_in_use/1, other_directory/1, damaged_directory/1, disk_was_full/1,
+         directory_in_use/1, other_directory/1, damaged_directory/1, removed_directory/1,
+         disk_was_full/1,
          bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
 
 all() ->
@@ -16,7 +17,7 @@ all() ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
              slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
              refused_forms, picture, metrics, kept, bad_directory, directory_in_use,
-             other_directory, damaged_directory, disk_was_full, bad_settings,
+             other_directory, damaged_directory, removed_directory, disk_was_full, bad_settings,
              only_memory, port_in_use, failure, not_ready];
         {error, _} ->
             io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
@@ -37,7 +38,7 @@ settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
 settings(too_large, _) -> [{document, 1000}];
 settings(Case, Config)
   when Case =:= kept; Case =:= directory_in_use; Case =:= other_directory;
-       Case =:= damaged_directory; Case =:= disk_was_full ->
+       Case =:= damaged_directory; Case =:= removed_directory; Case =:= disk_was_full ->
     [{dir, data(Config)}];
 settings(_, _) -> [].
 
@@ -389,6 +390,18 @@ refused(Expected, Words) ->
 inner({shutdown, {failed_to_start_child, _, Reason}}) -> inner(Reason);
 inner({shutdown, Reason}) -> inner(Reason);
 inner(Reason) -> Reason.
+
+%% A server whose files have gone acknowledges nothing, and begins anew.
+removed_directory(_) ->
+    {ok, Dir} = application:get_env(docket, dir),
+    Id = new_case(<<"lost">>),
+    ok = file:del_dir_r(Dir),
+    {Status, _, _} = ask(post, "/api/cases", #{title => <<"late">>}),
+    ?assert(lists:member(Status, [500, 503, 504])),
+    ok = until_ready(),
+    {404, _, _} = ask(get, path(Id)),
+    Later = new_case(<<"later">>),
+    {200, _, _} = ask(get, path(Later)).
 
 lock_name(Dir) ->
     {ok, Info} = file:read_file_info(Dir),

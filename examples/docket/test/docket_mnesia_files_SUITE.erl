@@ -3,13 +3,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, hole/1, changed/1, large/1, of_a_node/1, foreign/1]).
+-export([cut/1, garbage/1, hole/1, changed/1, large/1, of_a_node/1, foreign/1]).
 %% For other suites
 -export([with_other_byte/2]).
 
 -import(docket_nodes, [started/2, dir/2, kill/1, on/4, new_case/1]).
 
-all() -> [cut, hole, changed, large, of_a_node, foreign].
+all() -> [cut, garbage, hole, changed, large, of_a_node, foreign].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -19,21 +19,35 @@ init_per_testcase(Case, Config) ->
 
 end_per_testcase(_, _) -> ok.
 
-%% A log that was open may end anywhere, and a closed one only behind an entry.
+%% A log may end anywhere, because a crash or a full disk cut it off. The changes of a table that
+%% are closed end behind an entry, unless Mnesia will write them again.
 cut(Config) ->
-    {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
+    {Latest, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
+    Dir = filename:dirname(Latest),
+    [Changes, Table, Previous] = [filename:join(Dir, Name)
+                                  || Name <- ["docket_a.DCL", "docket_a.DCD", "PREVIOUS.LOG"]],
+    Sizes = lists:seq(0, byte_size(Log)),
+    [?assertEqual({File, State, Size, sound},
+                  {File, State, Size, checked(File, in_state(State, binary:part(Log, 0, Size)))})
+     || {File, State} <- [{Latest, open}, {Latest, closed}, {Changes, open}], Size <- Sizes],
     [begin
-         Expected = case Size < 16 orelse State =:= open orelse lists:member(Size, Ends) of
+         Expected = case lists:member(Size, Ends) orelse File =:= Changes andalso Size < 16 of
                         true -> sound;
                         false -> damaged
                     end,
-         ?assertEqual({State, Size, Expected}, {State, Size, checked(File, in_state(State, Part))})
-     end || State <- [open, closed], Size <- lists:seq(0, byte_size(Log)),
-            Part <- [binary:part(Log, 0, Size)]],
-    %% The file of a table is never without entries.
-    Table = filename:join(filename:dirname(File), "docket_a.DCD"),
-    [?assertEqual({Size, damaged}, {Size, checked(Table, binary:part(Log, 0, Size))})
-     || Size <- [0, 7]].
+         ?assertEqual({File, Size, Expected},
+                      {File, Size, checked(File, binary:part(Log, 0, Size))})
+     end || File <- [Changes, Table], Size <- Sizes],
+    ok = file:write_file(Previous, Log),
+    [?assertEqual({Size, sound}, {Size, checked(Changes, binary:part(Log, 0, Size))})
+     || Size <- Sizes].
+
+%% A process that is killed leaves no other bytes behind the last entry.
+garbage(Config) ->
+    {File, Log, _} = log(Config, [some, entries]),
+    [?assertEqual({Bytes, damaged},
+                  {Bytes, checked(File, in_state(open, <<Log/binary, Bytes/binary>>))})
+     || Bytes <- [<<0:64>>, <<0:8000>>, <<0, 0, 0, 9, 98, 87, 0, 0>>, <<0, 0, 0, 9, 99>>]].
 
 %% A write has failed, and others followed. What they wrote goes away.
 hole(Config) ->
@@ -51,17 +65,21 @@ hole(Config) ->
          ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest))
      end || State <- [open, closed]].
 
-%% A changed byte in the head of a log or of an entry shows, also if entries follow.
+%% A changed byte in the head of a log or of an entry shows, if entries follow. At the end, only the
+%% size of an entry may be wrong.
 changed(Config) ->
     {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
+    Last = lists:nth(5, Ends),
     Heads = lists:seq(0, 3)
         ++ [End + Byte || End <- lists:droplast(Ends), Byte <- [0, 1, 2, 4, 5, 6, 7]],
-    [?assertEqual({State, At, damaged},
-                  {State, At, checked(File, with_other_byte(At, in_state(State, Log)))})
-     || State <- [open, closed], At <- Heads, State =:= closed orelse At < lists:nth(5, Ends)],
-    %% A crash may leave the last entry of an open log in any state.
-    [?assertEqual({At, sound}, {At, checked(File, with_other_byte(At, in_state(open, Log)))})
-     || At <- Heads, At >= lists:nth(5, Ends)].
+    [begin
+         Expected = case At >= Last andalso At < Last + 4 of
+                        true -> sound;
+                        false -> damaged
+                    end,
+         ?assertEqual({State, At, Expected},
+                      {State, At, checked(File, with_other_byte(At, in_state(State, Log)))})
+     end || State <- [open, closed], At <- Heads].
 
 %% An entry of 64 KB or more has a checksum of its size.
 large(Config) ->
