@@ -19,6 +19,7 @@
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
 
+-export_type([cut/0, without/0]).
 -export_type([job/0, given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
               component/0, progress/0, reason/0]).
 
@@ -28,8 +29,18 @@
           flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
           optimize => mix | level(),    % default: mix, the flavor's own levels and profile
-          linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
+          linkage => static | dynamic,  % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
+          cut => cut()}.                % default: nothing, the VM has all parts of ERTS
+
+%% The parts of ERTS that one program does without. A BIF that is no function here stays in the VM.
+-type cut() ::
+        #{functions := #{mfa() => _},   % nothing calls these; some of them are BIFs
+          libraries := [string()],      % ERTS's own NIFs and drivers: "zlib", "inet"
+          preloaded := #{module() => binary()}}. % the modules that are built into the VM
+
+%% The parts that the VM of a program does not have.
+-type without() :: #{bifs := [mfa()], libraries := [string()], preloaded := [module()]}.
 
 %% How the compiler optimizes ERTS, the launcher and OTP's NIFs, at compilation and at the link. It
 %% is for measurements: the mix of a flavor is smaller or faster. `o2', `o3', `os' and `oz' are one
@@ -80,6 +91,7 @@
           symbols := file:filename(),   % the executable's debug symbols
           programs := #{string() => file:filename()}, % by name, for the pack's bin/
           components := [component()],
+          without => without(),         % of the VM of one program
           id := string(),               % hex digits, a hash of all inputs
           dir := file:filename()}.
 
