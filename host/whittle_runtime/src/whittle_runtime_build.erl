@@ -165,7 +165,20 @@ target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} =
     steps([fun(_) -> whittle_source:supported(erlang, Release, Options) end,
            fun(_) -> is_level(level(Spec)) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
+           fun(Target) -> fits(Target, Flavor, Release, Natives) end,
+           fun(Target) -> can_cut(Spec, Target) end]).
+
+%% The recipe of the objects was tried for these alone.
+can_cut(#{cut := _} = Spec, Target) ->
+    case Spec of
+        #{target := "x86_64", otp := "29", flavor := size, natives := []} ->
+            case {level(Spec), maps:get(linkage, Spec, static)} of
+                {mix, static} -> {ok, Target};
+                _ -> {error, {no_cut, #{}}}
+            end;
+        #{} -> {error, {no_cut, #{}}}
+    end;
+can_cut(_, Target) -> {ok, Target}.
 
 level(Spec) -> maps:get(optimize, Spec, mix).
 
