@@ -75,17 +75,22 @@ traps() ->
 %% @doc Returns the parts that the plan leaves without a caller. `Preloaded' are the modules that
 %% are built into the VM of the plan's release.
 -spec cut(whittle_shake:plan(), #{module() => binary()}) -> cut().
-cut(#{hot := Hot, summaries := Summaries, answers := Answers} = Plan, Preloaded) ->
+cut(#{hot := Hot, summaries := Summaries, answers := Answers,
+      reached := #{blocked := Blocked}} = Plan, Preloaded) ->
     Keep = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
                                  maps:keys(Hot)),
     Dead = fun(M) -> is_map_key(M, Summaries) andalso not is_map_key(M, Keep) end,
     Ports = opens_ports(Plan),
     Stubs = maps:groups_from_list(fun({{M, _, _}, _}) -> M end,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
+    %% OTP's own code calls BIFs of features that are off, and does not expect `undef':
+    %% net_kernel:dflag_unicode_io/1 for each print.
+    Called = maps:from_keys([Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges], []),
     #{functions => maps:from_list([{Mfa, []}
                                    || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                       {F, A} <- maps:keys(Functions),
-                                      Mfa <- [{M, F, A}], not is_map_key(Mfa, Hot)]),
+                                      Mfa <- [{M, F, A}], not is_map_key(Mfa, Hot),
+                                      not is_map_key(Mfa, Called)]),
       libraries => [atom_to_list(M) || M <- ?STARTED ++ ?WITH_NIFS, Dead(M)]
           ++ [Name || {Name, Openers} <- ?DRIVERS, not Ports, lists:all(Dead, Openers)],
       preloaded => maps:from_list(
