@@ -5,13 +5,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
--export([smaller/1, contents/1, nodes_of_relay/1, same_faults/1, removed_functions/1,
+-export([smaller/1, contents/1, lines_over_tcp/1, same_faults/1, removed_functions/1,
          every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, refused/1]).
 
 %% The limit of docs/runtime-size.md: bytes of hello's VM.
 -define(HELLO_VM, 2_500_000).
 
-all() -> [smaller, contents, nodes_of_relay, same_faults, removed_functions, every_removed_bif,
+all() -> [smaller, contents, lines_over_tcp, same_faults, removed_functions, every_removed_bif,
           long_work, why_cut, same_bytes, refused].
 
 %% The first build of all makes the objects, which takes minutes on a slow machine.
@@ -44,36 +44,22 @@ contents(Config) ->
     ?assertMatch({match, _}, re:run(Text, "(?m)^without the BIF math:sin/1$")),
     ?assertMatch({match, _}, re:run(Text, "(?m)^without the library prim_socket$")).
 
-%% Lines go over TCP, and over distribution to the client of another node.
-nodes_of_relay(Config) ->
-    Relay = running:build(running:example("relay"), out("relay", Config),
-                          program() ++ ["--remote", "none"]),
-    relaying(Relay).
-
-relaying(Relay) ->
-    running:on_free_ports(
-      2,
-      fun(Ports) ->
-              [A, B] = [running:start(Relay, ["-relay", "port", integer_to_list(Port)], #{})
-                        || Port <- Ports],
-              try
-                  [?assertMatch(<<"relay listens on port ", _/binary>>, running:line(Node))
-                   || Node <- [A, B]],
-                  [begin
-                       {ok, Socket} = gen_tcp:connect("127.0.0.1", Port,
-                                                      [binary, {packet, line}, {active, false}]),
-                       [begin
-                            ok = gen_tcp:send(Socket, [integer_to_binary(N), $\n]),
-                            ?assertEqual({ok, iolist_to_binary([integer_to_binary(N), $\n])},
-                                         gen_tcp:recv(Socket, 0, 10_000))
-                        end || N <- lists:seq(1, 100)],
-                       ok = gen_tcp:close(Socket)
-                   end || Port <- Ports]
-              after
-                  [running:signal(Node, "TERM") || Node <- [A, B]]
-              end,
-              ok
-      end).
+%% service_SUITE connects two such nodes.
+lines_over_tcp(Config) ->
+    Relay = running:start(running:build(running:example("relay"), out("relay", Config),
+                                        program() ++ ["--remote", "none", "--feature", "+terms"]),
+                          [], #{env => [{"ERL_FLAGS", "-relay port 0"}]}),
+    {match, [Port]} = re:run(running:line(Relay), "[0-9]+$", [{capture, first, list}]),
+    {ok, Socket} = gen_tcp:connect("127.0.0.1", list_to_integer(Port),
+                                   [binary, {packet, line}, {active, false}]),
+    [begin
+         Line = iolist_to_binary([integer_to_binary(N), $\n]),
+         ok = gen_tcp:send(Socket, Line),
+         ?assertEqual({ok, Line}, gen_tcp:recv(Socket, 0))
+     end || N <- lists:seq(1, 100)],
+    ok = gen_tcp:close(Socket),
+    ok = running:signal(Relay, "TERM"),
+    {0, _} = running:ended(Relay).
 
 same_faults(Config) ->
     [{Code, Whole}, {CodeOfCut, Cut}] =
@@ -109,7 +95,8 @@ every_removed_bif(Config) ->
                       "explained([M, F, A]) ->\n",
                       "    Arguments = lists:duplicate(list_to_integer(A), x),\n",
                       "    try apply(list_to_atom(M), list_to_atom(F), Arguments) of _ -> false\n",
-                      "    catch error:undef:[{_, _, Arguments, [{error_info, Info}]} | _] ->\n",
+                      "    catch error:undef:Stack ->\n",
+                      "        [{_, _, Arguments, [{error_info, Info}]} | _] = Stack,\n",
                       "        #{module := Module, cause := Text} = Info,\n",
                       "        Module =:= whittle_start_removed\n",
                       "            andalso string:find(Text, \"removed by Whittle\") =/= nomatch\n",
@@ -117,7 +104,6 @@ every_removed_bif(Config) ->
     Lost = running:build(Source, out("lost", Config), program() ++ ["--atoms", "none"]),
     #{<<"without">> := #{<<"bifs">> := Bifs}} = info(Lost),
     ?assert(length(Bifs) > 150),
-    %% The only BIF that the pattern above does not describe
     Names = [binary_to_list(Bif) || Bif <- Bifs],
     {0, Said} = running:run(Lost, Names),
     ?assertEqual(<<"[]">>, lists:last(binary:split(string:trim(Said), <<"\n">>, [global]))),
@@ -154,7 +140,8 @@ why_cut(Config) ->
 
 same_bytes(Config) ->
     Again = running:build(running:example("hello"), out("again/hello", Config), program()),
-    ?assertEqual(file:read_file(proplists:get_value(hello, Config)), file:read_file(Again)).
+    {ok, Bytes} = file:read_file(proplists:get_value(hello, Config)),
+    ?assert({ok, Bytes} =:= file:read_file(Again)).
 
 refused(Config) ->
     Only = <<"whittle: Whittle can make a VM for one program only for the target x86_64 with OTP "

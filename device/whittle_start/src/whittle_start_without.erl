@@ -1,7 +1,7 @@
 %% @doc Replaces functions of features that a system was built without (docs/shaking.md).
 -module(whittle_start_without).
 
--export([uppercase/1, lowercase/1, pid/3]).
+-export([uppercase/1, lowercase/1, pid/3, one_line/4]).
 -export([control/0, terms/1, terms/3, terms/4]).
 
 -type text() :: unicode:chardata().
@@ -28,6 +28,22 @@ lowercase(Text) ->
 pid(Node, Number, Serial) ->
     list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
                               integer_to_list(Serial), ">"])).
+
+%% @doc Replaces `re:replace/4' without the feature `regexps'. Only `logger_formatter' calls it then,
+%% with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and the
+%% spaces after it.
+-spec one_line(text(), Pattern :: string(), string(), Options :: [term()]) -> string().
+one_line(Text, _, Instead, _) -> joined(unicode:characters_to_list(Text), Instead).
+
+joined([$,, $\r, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$,, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$\r, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([C | Text], Instead) -> [C | joined(Text, Instead)];
+joined([], _) -> [].
+
+unindented([$\s | Text]) -> unindented(Text);
+unindented(Text) -> Text.
 
 %% @doc Answers `--whittle-ping' and similar flags without the feature `control': prints an error
 %% and halts.

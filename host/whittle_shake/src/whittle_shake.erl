@@ -318,7 +318,7 @@ means(Kind) -> whittle_shake_dynamic:means(Kind).
 %% @doc Lists the features, each with its meaning.
 -spec features() -> [{whittle_shake_feature:name(), string()}].
 features() ->
-    Features = whittle_shake_feature:standard(),
+    Features = whittle_shake_feature:standard(program),
     [{Name, whittle_shake_feature:means(Name, Features)}
      || Name <- whittle_shake_feature:names(Features)].
 
@@ -383,8 +383,8 @@ with(Seen, System, Options, Summaries) ->
     steps([fun(_) -> decide(System, Options, Summaries) end,
            fun(Plan) -> checked(Seen, Plan, System, Options) end]).
 
-checked(Seen, #{summaries := Summaries} = Plan, System, #{seen := What} = Options) ->
-    Doing = #{features => whittle_shake_feature:standard(), off => maps:get(off, Options, [])},
+checked(Seen, #{summaries := Summaries, vm := Vm} = Plan, System, #{seen := What} = Options) ->
+    Doing = #{features => whittle_shake_feature:standard(Vm), off => maps:get(off, Options, [])},
     case {whittle_shake_unplanned:unplanned(Seen, Doing, Plan), What} of
         {[], _} -> {ok, Plan};
         {Unplanned, refuse} -> {error, {unplanned, Unplanned}};
@@ -414,8 +414,8 @@ decide(System, Options, Summaries) ->
     end.
 
 reach(System, Options, Kept, Summaries) ->
-    Features = whittle_shake_feature:standard(),
     #{missing := Missing, vm := Vm} = Options,
+    Features = whittle_shake_feature:standard(Vm),
     Names = whittle_shake_source:names(System),
     Atoms = whittle_shake_roots:atoms(System, Names),
     Program = program(System),
@@ -473,7 +473,9 @@ on(System, Atoms, Features, Options) ->
                  files => [unicode:characters_to_list(filename:basename(Path))
                            || Path <- maps:keys(whittle_system:files(System))],
                  config => [Atom || {Atom, _} <- Atoms] ++ whittle_shake_roots:uses(System)},
-    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
+    Known = whittle_shake_feature:names(Features),
+    %% A whole VM has the features of ERTS.
+    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, []), lists:member(Name, Known)]
         ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
         ++ [{Name, {root, ["the packed ", packed(Word)]}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].

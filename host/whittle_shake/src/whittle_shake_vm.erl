@@ -85,7 +85,10 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
                                   fun({{_, F, A}, Answer}) -> {F, A, Answer} end, Answers),
     %% OTP's own code calls BIFs of features that are off, and does not expect `undef':
     %% net_kernel:dflag_unicode_io/1 for each print.
-    Called = maps:from_keys([Mfa || Edges <- maps:values(Blocked), {Mfa, _} <- Edges], []),
+    Features = whittle_shake_feature:standard(program),
+    Called = maps:from_keys([Mfa || {Name, Edges} <- maps:to_list(Blocked),
+                                    not whittle_shake_feature:is_of_vm(Name, Features),
+                                    {Mfa, _} <- Edges], []),
     #{functions => maps:from_list([{Mfa, []}
                                    || {M, #{functions := Functions}} <- maps:to_list(Summaries),
                                       {F, A} <- maps:keys(Functions),
