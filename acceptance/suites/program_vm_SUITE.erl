@@ -6,13 +6,14 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([smaller/1, contents/1, lines_over_tcp/1, same_faults/1, removed_functions/1,
-         every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, refused/1]).
+         every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, one_line/1, features/1,
+         refused/1]).
 
 %% The limit of docs/runtime-size.md: bytes of hello's VM.
--define(HELLO_VM, 2_500_000).
+-define(HELLO_VM, 2_260_000).
 
 all() -> [smaller, contents, lines_over_tcp, same_faults, removed_functions, every_removed_bif,
-          long_work, why_cut, same_bytes, refused].
+          long_work, why_cut, same_bytes, one_line, features, refused].
 
 %% The first build of all makes the objects, which takes minutes on a slow machine.
 suite() -> [{timetrap, {hours, 1}}].
@@ -135,13 +136,44 @@ why_cut(Config) ->
                  running:whittle(["why", Hello, "math:sin/1"])),
     ?assertEqual({0, <<"erlang:adler32/1 was removed: no kept function calls it\n\n">>},
                  running:whittle(["why", Hello, "erlang:adler32/1"])),
-    ?assertMatch({0, <<"re:run/3 is kept\n", _/binary>>},
+    ?assertMatch({0, <<"re:run/3 was removed\n", _/binary>>},
                  running:whittle(["why", Hello, "re:run/3"])).
 
 same_bytes(Config) ->
     Again = running:build(running:example("hello"), out("again/hello", Config), program()),
     {ok, Bytes} = file:read_file(proplists:get_value(hello, Config)),
     ?assert({ok, Bytes} =:= file:read_file(Again)).
+
+%% Without regular expressions, reports in one line are the same.
+one_line(_) ->
+    [?assertEqual({Text, re:replace(Text, ",?\r?\n *", ", ", [{return, list}, global, unicode])},
+                  {Text, whittle_start_without:one_line(Text, "", ", ", [])})
+     || Text <- ["", "a", "a\nb", "a,\r\n  b\n", "\n\n a", ",,\n,", "a\r\r\nb", "\r",
+                 ["a,", <<"\n \n"/utf8>>, [8364, "\n"]]]].
+
+%% A program that uses a part of ERTS has it, also through a function of OTP.
+features(Config) ->
+    [begin
+         Source = escript("uses_" ++ Feature, ["main(_) -> io:format(\"~p~n\", [", Call, "]).\n"],
+                          Config),
+         Out = out("uses/" ++ Feature, Config),
+         {0, Said} = running:whittle(["build", Source, "-o", Out] ++ program()),
+         ?assertMatch({Feature, {match, _}},
+                      {Feature, re:run(Said, ["note: feature ", Feature, " is on because of"])}),
+         ?assertEqual({Feature, {0, <<Result/binary, "\n">>}}, {Feature, running:run(Out, [])})
+     || {Feature, Call, Result} <-
+            [{"regexps", "re:run(\"abc\", \"b+\")", <<"{match,[{1,1}]}">>},
+             {"tracing", "begin erlang:trace(self(), true, [call]), erlang:trace_pattern({lists, "
+                         "reverse, 1}, true, []) end", <<"1">>}]],
+    %% A flag of the build asks for it, and a whole VM needs none.
+    {0, _} = running:whittle(["build", running:example("hello"), "-o", out("traced", Config),
+                              "--feature", "+tracing" | program()]),
+    #{<<"without">> := #{<<"bifs">> := Bifs}} = info(out("traced", Config)),
+    ?assertNot(lists:member(<<"erlang:trace_info/2">>, Bifs)),
+    ?assertMatch({1, <<"whittle: the feature regexps cannot be off: uses_regexps:main/1 uses it",
+                       _/binary>>},
+                 running:whittle(["build", out("uses_regexps.escript", Config), "-o",
+                                  out("off", Config), "--feature", "-regexps" | program()])).
 
 refused(Config) ->
     Only = <<"whittle: Whittle can make a VM for one program only for the target x86_64 with OTP "

@@ -18,7 +18,8 @@
 
 all() -> [{group, whole}, {group, shaken}, {group, cut}, {group, cold}].
 
-%% In the group `cut', the VM lacks the parts that the program does not reach. In the group `cold', half of all functions load at their first call.
+%% In the group `cut', the VM lacks the parts that the program does not reach. In the group `cold',
+%% half of all functions load at their first call.
 groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cut, cold]].
 
 cases() ->

@@ -29,9 +29,9 @@ pid(Node, Number, Serial) ->
     list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
                               integer_to_list(Serial), ">"])).
 
-%% @doc Replaces `re:replace/4' without the feature `regexps'. Only `logger_formatter' calls it then,
-%% with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and the
-%% spaces after it.
+%% @doc Replaces `re:replace/4' without the feature `regexps'. Then only `logger_formatter' calls
+%% it, with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and
+%% the spaces after it.
 -spec one_line(text(), Pattern :: string(), string(), Options :: [term()]) -> string().
 one_line(Text, _, Instead, _) -> joined(unicode:characters_to_list(Text), Instead).
 

@@ -402,7 +402,8 @@ is_other_file(Input, Out) ->
     end.
 
 run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := Attributes,
-                              vm := Vm} = Request, shake := Shake, system := System, otp_lib := Otp} = Build) ->
+                         vm := Vm} = Request,
+             shake := Shake, system := System, otp_lib := Otp} = Build) ->
     %% Only the JIT reads the types that the compiler found.
     Types = case Flavor of size -> drop; speed -> keep end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,

@@ -290,8 +290,9 @@ every_error_is_one_line(_) ->
     Files = [{unreadable, {Option, "f", Reason}} || Option <- [keep, evidence],
                                                 Reason <- [enoent, efbig, eftype]],
     Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
-        ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen}, {needs_crash, vm},
-            {not_names, {"f", "?"}}, {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
+        ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
+            {needs_crash, vm}, {not_names, {"f", "?"}},
+            {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
             {bad_evidence, {"f", no_evidence}},
             {input_is_output, "x"}, {unknown_option, {x, [a, b]}},
             {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},

@@ -20,7 +20,8 @@
 all() ->
     [several_at_once, locked_directory, odd_paths, odd_names, executable, mapped, tree, start_block,
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
-     zstd_that_talks, block_size, notices, parts_that_are_not_there, info_beyond_latin1, licenses, bill, directory,
+     zstd_that_talks, block_size, notices, parts_that_are_not_there, info_beyond_latin1,
+     licenses, bill, directory,
      directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
      directory_edited_at_last,
      files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,

@@ -9,8 +9,8 @@
 -module(whittle_runtime).
 
 %% Builds
--export([no_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
-         default_target/0, otps/0, default_otp/0, levels/0,
+-export([no_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2,
+         targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
 -export([artifact/2, kept/4, unwritten/2]).

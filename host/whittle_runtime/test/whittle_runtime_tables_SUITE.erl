@@ -18,7 +18,8 @@ bifs(_) ->
 %% files without C functions count too little and too much.
 uses_in_c(_) ->
     Named = fun(File, Text) -> whittle_runtime_tables:named([{File, Text}], texts()) end,
-    In = <<"BIF_RETTYPE math_sin_1(BIF_ALIST_1)\n{\n  BIF_TRAP1(BIF_TRAP_EXPORT(BIF_ets_take_2));\n}\n">>,
+    In = <<"BIF_RETTYPE math_sin_1(BIF_ALIST_1)\n{\n"
+           "  BIF_TRAP1(BIF_TRAP_EXPORT(BIF_ets_take_2));\n}\n">>,
     ?assertMatch(#{always := [], with := #{{math, sin, 1} := [{ets, take, 2}]}},
                  Named("erl_math.c", In)),
     ?assertMatch(#{always := [{ets, take, 2}], with := With} when map_size(With) =:= 0,
@@ -52,7 +53,8 @@ rows_stay(_) ->
     Less = iolist_to_binary(whittle_runtime_tables:bif_table(
                               Table, Bifs, #{{erlang, hd, 1} => [], {ets, take, 2} => []})),
     ?assertEqual([{'_', sin, 1}, {erlang, hd, 1}, {'_', '!', 2}, {ets, take, 2}],
-                 [Name || #{name := Name} <- whittle_runtime_tables:bifs((texts())#{table := Less})]),
+                 [Name || #{name := Name}
+                              <- whittle_runtime_tables:bifs((texts())#{table := Less})]),
     ?assertEqual(nomatch, binary:match(Less, <<"math_sin_1">>)),
     ?assertMatch({_, _}, binary:match(Less, <<"ets_take_2">>)).
 
@@ -61,7 +63,8 @@ drivers(_) ->
               "    {&inet_driver_entry, 0},\n    {&ram_file_driver_entry, 0},\n"
               "void *zlib_nif_init(void);\n    {&zlib_nif_init, 0, THE_NON_VALUE, NULL},\n">>,
     ?assertEqual(Table, lines(whittle_runtime_tables:driver_table(Table, []))),
-    ?assertEqual(<<"extern ErlDrvEntry ram_file_driver_entry;\n    {&ram_file_driver_entry, 0},\n">>,
+    ?assertEqual(<<"extern ErlDrvEntry ram_file_driver_entry;\n"
+                   "    {&ram_file_driver_entry, 0},\n">>,
                  lines(whittle_runtime_tables:driver_table(Table, ["inet", "zlib"]))),
     [?assertEqual({Name, Has}, {Name, whittle_runtime_tables:has_library(Name, Table)})
      || {Name, Has} <- [{"zlib", true}, {"inet", true}, {"net", false}, {"zstd", false}]].

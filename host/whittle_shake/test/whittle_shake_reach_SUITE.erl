@@ -361,8 +361,9 @@ feature_called_through(_) ->
     On = fun(Does, Input) ->
                  A = compiled(["-module(a). -export([main/0]).", "main() -> " ++ Does ++ "."]),
                  #{on := On, refused := Refused} =
-                     reached([A | Otp], maps:merge(#{features => whittle_shake_feature:standard(whole)},
-                                                   Input)),
+                     reached([A | Otp],
+                             maps:merge(#{features => whittle_shake_feature:standard(whole)},
+                                        Input)),
                  {lists:sort(maps:keys(On)), Refused}
          end,
     whittle_work:map(

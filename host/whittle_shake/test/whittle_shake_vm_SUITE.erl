@@ -6,7 +6,8 @@
 
 -export([all/0]).
 -export([functions_of_c/1, other_functions/1, nifs_follow_the_program/1, drivers/1,
-         tracing_needs_its_nifs/1, bifs_of_features/1, explained/1]).
+         tracing_needs_its_nifs/1, bifs_of_features/1,
+         features_of_the_vm/1, explained/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -57,11 +58,27 @@ tracing_needs_its_nifs(_) ->
 bifs_of_features(_) ->
     #{functions := Functions} =
         cut(["main() -> io:request()."],
-            [{io, "-module(io). -export([request/0]). request() -> net_kernel:dflag_unicode_io(x)."},
+            [{io, "-module(io). -export([request/0]). "
+                  "request() -> net_kernel:dflag_unicode_io(x)."},
              {net_kernel, "-module(net_kernel). -export([dflag_unicode_io/1, other/0]). "
                           "dflag_unicode_io(_) -> erlang:nif_error(undef). other() -> ok."}]),
     ?assertNot(is_map_key({net_kernel, dflag_unicode_io, 1}, Functions)),
     ?assert(is_map_key({net_kernel, other, 0}, Functions)).
+
+%% A whole VM has the features of ERTS, so a plan for it knows nothing of them.
+features_of_the_vm(_) ->
+    Off = fun(Vm) ->
+                  {ok, #{reached := #{blocked := Blocked}}} =
+                      plan("main() -> io:f().", Vm,
+                           [{io, "-module(io). -export([f/0]). f() -> re:run(x, y)."},
+                            {re, "-module(re). -export([run/2]). "
+                                 "run(_, _) -> erlang:nif_error(undef)."}]),
+                  is_map_key(regexps, Blocked)
+          end,
+    ?assertNot(Off(whole)),
+    ?assert(Off(program)),
+    Names = [Name || {Name, _} <- whittle_shake:features()],
+    ?assertEqual([], [inet_loader, regexps, sendfile, tracing] -- Names).
 
 %% The program can name the removed functions of the VM to the person who meets one.
 explained(_) ->
