@@ -28,7 +28,8 @@ parts(Target, {Release, How}, Natives, LinkFlags) ->
     [#{name => "prelink", seconds => 60, lines => 5,
        script => tools(Target, LinkFlags)
            ++ ["cp \"$ERTS/libbeam.a\" beam.a",
-               "$AR d beam.a erl_bif_table.o preload.o",
+               "$AR x beam.a erl_bif_re.o",
+               "$AR d beam.a erl_bif_table.o preload.o erl_bif_re.o",
                %% The launcher calls functions of these archives that ERTS may not call.
                "wanted=$(nm -u launcher/*.o programs/*.o | sed -n 's/^ *U /-Wl,-u,/p' | sort -u)",
                "inside=$(find \"$ERTS/erts/emulator\" -path '*/obj/*/opt/*.a')",
@@ -37,7 +38,13 @@ parts(Target, {Release, How}, Natives, LinkFlags) ->
                " -o \"$OUT/erts.o\" -Wl,--whole-archive beam.a"
                ++ whittle_recipe_vm:native_archives(Natives)
                ++ " -Wl,--no-whole-archive"
-               ++ whittle_recipe_vm:libraries(Target, Release, Natives)]},
+               ++ whittle_recipe_vm:libraries(Target, Release, Natives),
+               %% ERTS initializes regular expressions in any case, which needs half of PCRE. The
+               %% linker takes a member of an archive only if no other object defines its functions.
+               "pcre=$(find \"$ERTS/erts/emulator/pcre\" -name libepcre.a)",
+               "$CC $CFLAGS -w -r -nostdlib -flinker-output=nolto-rel -Wl,--unique"
+               " -o re.o erl_bif_re.o $pcre",
+               "$AR rc \"$OUT/optional.a\" re.o"]},
      #{name => "keep", seconds => 1, lines => 5,
        script => ["rm -f launcher/without_zstd_compressor.o natives/driver_tab.o",
                   "mkdir \"$OUT/programs\" \"$OUT/natives\"",
@@ -70,7 +77,8 @@ relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor)
                ++ " -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
                " -Wl,-e,whittle_entry \"$PARTS/launcher/entry.o\""
                " $(ls \"$PARTS\"/launcher/*.o | grep -v /entry.o) \"$PARTS\"/programs/*.o"
-               " \"$PARTS/erts.o\" bif_table.o preload.o driver_tab.o -lpthread -lm $LDFLAGS",
+               " \"$PARTS/erts.o\" bif_table.o preload.o driver_tab.o \"$PARTS/optional.a\""
+               " -lpthread -lm $LDFLAGS",
                Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                Strip ++ " -R .comment -o \"$OUT/vm\" vm"]
            ++ ["cp \"$PARTS/" ++ Name ++ "\" \"$OUT\"" || Name <- whittle_recipe_vm:separate()]}].

@@ -91,7 +91,13 @@ bif_table(Table, Bifs, Kept) ->
          #{Line := _} -> [removed(Line), $\n];
          #{} when Line =:= <<"BifEntry bif_table[] = {">> -> [stub(), Line, $\n];
          #{} -> [Line, $\n]
-     end || Line <- lines(Table)].
+     end || Line <- lines(Table)]
+        ++ [without_regexps() || not lists:any(fun({M, _, _}) -> M =:= re end, maps:keys(Kept))].
+
+%% ERTS calls these functions of erl_bif_re.c in any case.
+without_regexps() ->
+    "void erts_init_bif_re(void) {}\n"
+        "Sint erts_re_set_loop_limit(Sint limit) { return limit; }\n".
 
 removed(Row) ->
     re:replace(Row, "\\{am_\\w+, (am_\\w+, \\d+), .*\\},$",

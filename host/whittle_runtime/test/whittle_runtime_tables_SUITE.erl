@@ -56,7 +56,12 @@ rows_stay(_) ->
                  [Name || #{name := Name}
                               <- whittle_runtime_tables:bifs((texts())#{table := Less})]),
     ?assertEqual(nomatch, binary:match(Less, <<"math_sin_1">>)),
-    ?assertMatch({_, _}, binary:match(Less, <<"ets_take_2">>)).
+    ?assertMatch({_, _}, binary:match(Less, <<"ets_take_2">>)),
+    %% No BIF of `re' is there, so its initialization does nothing.
+    ?assertMatch({_, _}, binary:match(Less, <<"void erts_init_bif_re(void) {}">>)),
+    ?assertEqual(nomatch, binary:match(iolist_to_binary(whittle_runtime_tables:bif_table(
+                                                          Table, Bifs, #{{re, run, 2} => []})),
+                                       <<"erts_init_bif_re">>)).
 
 drivers(_) ->
     Table = <<"extern ErlDrvEntry inet_driver_entry;\nextern ErlDrvEntry ram_file_driver_entry;\n"
