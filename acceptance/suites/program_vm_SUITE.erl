@@ -136,7 +136,8 @@ why_cut(Config) ->
                  running:whittle(["why", Hello, "math:sin/1"])),
     ?assertEqual({0, <<"erlang:adler32/1 was removed: no kept function calls it\n\n">>},
                  running:whittle(["why", Hello, "erlang:adler32/1"])),
-    ?assertMatch({0, <<"re:run/2 was removed\n  the feature regexps is off: called by ", _/binary>>},
+    ?assertMatch({0, <<"re:run/2 was removed\n  the feature regexps is off: called by ",
+                       _/binary>>},
                  running:whittle(["why", Hello, "re:run/2"])).
 
 same_bytes(Config) ->

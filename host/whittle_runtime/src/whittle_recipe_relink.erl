@@ -20,7 +20,7 @@
 %% It has the variables of {@link whittle_recipe_vm:link/4}.
 -spec parts(whittle_target:target(), {string(), whittle_recipe_vm:how()},
             [whittle_runtime:native()], Flags :: [string()]) -> whittle_recipe:recipe().
-parts(Target, {Release, How}, Natives, LinkFlags) ->
+parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
     [Step || #{name := Name} = Step <- whittle_recipe_vm:link(Target, {Release, How}, Natives,
                                                               static),
              lists:member(Name, ["launcher", "programs", "natives"])]
@@ -44,6 +44,8 @@ parts(Target, {Release, How}, Natives, LinkFlags) ->
                "pcre=$(find \"$ERTS/erts/emulator/pcre\" -name libepcre.a)",
                "$CC $CFLAGS -w -r -nostdlib -flinker-output=nolto-rel -Wl,--unique"
                " -o re.o erl_bif_re.o $pcre",
+               %% Both objects have functions that the compiler made for their callers.
+               Objcopy ++ " -w -G 're_*' -G erts_init_bif_re -G erts_re_set_loop_limit re.o",
                "$AR rc \"$OUT/optional.a\" re.o"]},
      #{name => "keep", seconds => 1, lines => 5,
        script => ["rm -f launcher/without_zstd_compressor.o natives/driver_tab.o",
