@@ -107,7 +107,7 @@ every_removed_bif(Config) ->
     ?assert(length(Bifs) > 150),
     Names = [binary_to_list(Bif) || Bif <- Bifs],
     {0, Said} = running:run(Lost, Names),
-    ?assertEqual(<<"[]">>, lists:last(binary:split(string:trim(Said), <<"\n">>, [global]))),
+    ?assertMatch({match, _}, re:run(Said, "(?m)^\\[\\]$")),
     ?assertMatch({match, _}, re:run(Said, "(?m)^undefined function erlang:adler32/1: removed by "
                                     "Whittle; run `whittle why lost erlang:adler32/1`$")).
 
