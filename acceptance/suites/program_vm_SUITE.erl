@@ -6,14 +6,14 @@
 
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([smaller/1, contents/1, lines_over_tcp/1, same_faults/1, removed_functions/1,
-         every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, one_line/1, features/1,
-         refused/1]).
+         every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, one_line/1, names_of_nodes/1,
+         features/1, refused/1]).
 
 %% The limit of docs/runtime-size.md: bytes of hello's VM.
 -define(HELLO_VM, 2_050_000).
 
 all() -> [smaller, contents, lines_over_tcp, same_faults, removed_functions, every_removed_bif,
-          long_work, why_cut, same_bytes, one_line, features, refused].
+          long_work, why_cut, same_bytes, one_line, names_of_nodes, features, refused].
 
 %% The first build of all makes the objects, which takes minutes on a slow machine.
 suite() -> [{timetrap, {hours, 1}}].
@@ -152,6 +152,14 @@ one_line(_) ->
      || Text <- ["", "a", "a\nb", "a,\r\n  b\n", "\n\n a", ",,\n,", "a\r\r\nb", "\r",
                  ["a,", <<"\n \n"/utf8>>, [8364, "\n"]]]].
 
+%% Without them, the same names of nodes are valid. The patterns are those of OTP.
+names_of_nodes(_) ->
+    [?assertEqual({Text, Pattern, re:run(Text, Pattern, [unicode, {capture, none}]) =:= match},
+                  {Text, Pattern, whittle_start_without:matched(Text, Pattern) =/= nomatch})
+     || Pattern <- ["^[!-\x{ff}]*$", "^[0-9A-Za-z_\\-]+$"],
+        Text <- ["", "a", "a-b_9", "a b", "a.b", "\n", "a\n", "a\n\n", [16#ff], [16#100], "[", "@",
+                 "127.0.0.1", "z", "{", "/", "^", "`"]].
+
 %% A program that uses a part of ERTS has it, also through a function of OTP.
 features(Config) ->
     [begin
@@ -189,6 +197,11 @@ refused(Config) ->
                             {["--shake", "functions", "--missing", "load"], Crash},
                             {functions() ++ ["--otp", "27"], Only},
                             {functions() ++ ["--target", "armv7"], Only}]],
+    %% Only the input tells which NIFs and drivers the VM needs.
+    {1, Natives} = running:whittle(["build", running:fixture("grains"), "-o",
+                                    out("refused", Config), "--data", "none", "--atoms", "none",
+                                    "--remote", "none", "--code", "none" | program()]),
+    ?assert(lists:suffix(binary_to_list(Only), binary_to_list(Natives))),
     ?assertNot(filelib:is_file(out("refused", Config))).
 
 %% Internal

@@ -1,7 +1,8 @@
 %% @doc Replaces functions of features that a system was built without (docs/shaking.md).
 -module(whittle_start_without).
 
--export([uppercase/1, lowercase/1, pid/3, one_line/4]).
+-export([uppercase/1, lowercase/1, pid/3]).
+-export([compiled/2, matched/2, one_line/4]).
 -export([control/0, terms/1, terms/3, terms/4]).
 
 -type text() :: unicode:chardata().
@@ -28,6 +29,32 @@ lowercase(Text) ->
 pid(Node, Number, Serial) ->
     list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
                               integer_to_list(Serial), ">"])).
+
+%% @doc Replaces `re:compile/2' without the feature `regexps'. Then only OTP's own code calls it.
+-spec compiled(Pattern, Options :: [term()]) -> {ok, Pattern}.
+compiled(Pattern, _) -> {ok, Pattern}.
+
+%% @doc Replaces `re:run/2' in the same way. `net_kernel' checks the names of nodes with the first
+%% two patterns. `prim_tty' looks for escape sequences, and prints a text without a match as it is.
+-spec matched(string(), Pattern :: term()) -> {match, []} | nomatch.
+matched(Text, "^[!-\x{ff}]*$") ->
+    matched(lists:all(fun(C) -> C >= $! andalso C =< 16#ff end, line(Text)));
+matched(Text, "^[0-9A-Za-z_\\-]+$") ->
+    matched(line(Text) =/= [] andalso lists:all(fun is_of_name/1, line(Text)));
+matched(_, _) -> nomatch.
+
+matched(true) -> {match, []};
+matched(false) -> nomatch.
+
+%% `$' matches before a newline at the end, too.
+line(Text) ->
+    case lists:suffix("\n", Text) of
+        true -> lists:droplast(Text);
+        false -> Text
+    end.
+
+is_of_name(C) when C >= $0, C =< $9; C >= $A, C =< $Z; C >= $a, C =< $z -> true;
+is_of_name(C) -> C =:= $_ orelse C =:= $-.
 
 %% @doc Replaces `re:replace/4' without the feature `regexps'. Then only `logger_formatter' calls
 %% it, with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and
