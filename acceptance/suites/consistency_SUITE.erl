@@ -6,14 +6,15 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1, nothing_judged/1,
-         wrong_arguments/1, help/1, not_started/1, taken/1, refused_fault/1, accepts_simulated/1,
-         finds_planted/1, agrees_with_all_orders/1]).
+         wrong_arguments/1, help/1, recovery/1, clock/1, not_started/1, taken/1, refused_fault/1,
+         accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [good, bad, sets, files, given_up, drawn, reported, nothing_judged, wrong_arguments, help,
-     not_started, taken, refused_fault, accepts_simulated, finds_planted, agrees_with_all_orders].
+     recovery, clock, not_started, taken, refused_fault, accepts_simulated, finds_planted,
+     agrees_with_all_orders].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
@@ -178,7 +179,7 @@ drawn(_) ->
           end || #{kind := Kind, inject := Inject, heal := [_ | _] = Heal} <- Faults]
      end || Nodes <- [2, 3, 4, 5]].
 
-groups(["clock", Node, _Seconds]) -> [Node];
+groups([Command, Node, _]) when Command =:= "clock"; Command =:= "damage" -> [Node];
 groups([_ | Groups]) -> Groups.
 
 %% A verdict breaks a promise or not, as the mode says.
@@ -231,8 +232,10 @@ wrong_arguments(Config) ->
              {["--kinds", "clock"], "--kinds clock needs --program bench/cluster/with_clock"},
              {["--kinds", "disk_full", "--room", "none"],
               "--kinds disk_full needs --room with a size such as 64MB"},
-             {["--nodes", "1"], "--nodes cannot be 1"},
-             {["--nodes", "65"], "--nodes takes a number from 1 to 64"},
+             {["--nodes", "1"], "--nodes takes a number from 2 to 64"},
+             {["--nodes", "65"], "--nodes takes a number from 2 to 64"},
+             {["--faults", "0"], "--faults takes a number, 1 or more"},
+             {["--time", "1m"], "--time takes a number, 1 or more"},
              {["--mode", "bad"], "--mode cannot be bad"},
              {["--mode", "ets"],
               "--mode cannot be ets: it is for one node, so no run checks it"},
@@ -251,16 +254,48 @@ wrong_arguments(Config) ->
 
 help(Config) ->
     {0, Usage} = consistency(["--mode", "bad", "--help"], Config),
+    ?assertEqual({0, Usage}, consistency(["-h"], Config)),
     ?assertMatch(<<"usage: bench/cluster/consistency [OPTION...]\n", _/binary>>, Usage),
     [?assertNotEqual({Name, nomatch}, {Name, string:find(Usage, "  --" ++ Name)})
      || Name <- ["mode", "faults", "kinds", "seed", "nodes", "clients", "time", "round", "cpu",
                  "out", "keep", "json", "help"]].
 
-consistency(Words, Config) ->
+consistency(Words, Config) -> command("consistency", Words, Config).
+
+command(Name, Words, Config) ->
     %% Not the directory of a stage that may be up.
     Dir = filename:join(proplists:get_value(priv_dir, Config), "stage"),
-    running:run(filename:join(running:root(), "bench/cluster/consistency"), Words,
+    running:run(filename:join([running:root(), "bench/cluster", Name]), Words,
                 #{env => [{"STAGE_DIR", Dir}]}).
+
+%% Without a stage, nothing is measured.
+recovery(Config) ->
+    {0, Usage} = command("recovery", ["--help"], Config),
+    ?assertMatch(<<"usage: bench/cluster/recovery [OPTION...]\n", _/binary>>, Usage),
+    ?assertEqual({0, Usage}, command("recovery", ["--kills", "0", "-h"], Config)),
+    [?assertEqual({Words, {2, iolist_to_binary(["recovery: ", Line, $\n, Usage])}},
+                  {Words, command("recovery", Words, Config)})
+     || {Words, Line} <- [{["--bogus"], "there is no option --bogus"},
+                          {["--kills"], "--kills needs a value"},
+                          {["--kills", "0"], "--kills takes a number, 1 or more"},
+                          {["bogus"], "cannot read bogus"}]],
+    ?assertMatch({3, <<"recovery: no stage is up in ", _/binary>>},
+                 command("recovery", [], Config)).
+
+%% A node with a clock says in one line what it lacks.
+clock(_) ->
+    Program = filename:join(running:root(), "bench/cluster/with_clock"),
+    Stage = [{"STAGE_ROOT", "/nowhere"}, {"RELEASE_NODE", "one"}, {"RELEASE_COOKIE", "one"}],
+    [?assertEqual({Code, iolist_to_binary(["with_clock: ", Line, $\n])},
+                  running:run(Program, [], #{env => Settings}))
+     || {Settings, Code, Line} <-
+            [{[], 2, "set STAGE_OTP to an installation of OTP 27 or newer"},
+             {[{"STAGE_OTP", "/nowhere"}], 2,
+              "only a stage can start this; use: stage up --program bench/cluster/with_clock"},
+             {[{"STAGE_OTP", "/nowhere"} | Stage], 2,
+              "a node with a clock needs a directory: leave --copies ram out"},
+             {[{"STAGE_OTP", "/none"}, {"DOCKET_DIR", "/nowhere"} | Stage], 1,
+              "there is no /none/bin/erl; set STAGE_OTP to an installation of OTP 27 or newer"}]].
 
 %% A stage that does not start, and one whose clocks cannot move, leave no result.
 not_started(Config) ->

@@ -63,6 +63,9 @@ variables(Config) ->
     #{"init" := Words} = read(Config, Text),
     ?assertEqual([<<"-a">>, <<"value">>, <<"value">>, <<"xy">>, <<"8080">>, <<"some">>,
                   <<"$HOME">>, <<"${open">>], Words),
+    %% A text of many references that have no end takes no more time than another one.
+    Open = binary:copy(<<"${A:-">>, 200_000),
+    ?assertMatch(#{"init" := [Open]}, read(Config, Open)),
     %% -env sets a variable also for the flags after it.
     #{"init" := Set} = read(Config, "-env WHITTLE_TEST_NEW 'a b' -b"),
     ?assertEqual([<<"-b">>], Set),
@@ -88,11 +91,12 @@ removed(Config) ->
                                {"-name x y -b", "one", [<<"y">>, <<"-b">>]}]].
 
 refused(Config) ->
+    os:putenv("WHITTLE_TEST_LONG", lists:duplicate(10_000, $a)),
     Self = filename:join(proplists:get_value(priv_dir, Config), "self.args"),
     ok = file:write_file(Self, ["-args_file ", Self]),
     Program = proplists:get_value(program, Config),
     [begin
-         {Code, Said} = running:run(Program, [file(Config, Text)]),
+         {Code, Said} = running:run(Program, [file(Config, Text)], #{env => keep}),
          ?assertMatch({match, _}, re:run(Said, Why))
      end || {Text, Code, Why} <- [{"-env", 2, "has no value after it; add one"},
                                   {"-env NAME", 2, "has no value after it; add one"},
@@ -101,6 +105,8 @@ refused(Config) ->
                                   {"-args_file /dev/zero", 1, "is not a regular file"},
                                   {"-args_file /proc", 1, "Is a directory"},
                                   {["-args_file ", Self], 2, "includes itself"},
+                                  {lists:duplicate(2000, "${WHITTLE_TEST_LONG} "), 2,
+                                   "have at most 16 MB with them\n$"},
                                   {"-a\n\0-b\n", 1, "contains a zero byte; remove it\n$"}]].
 
 by_a_program(Config) ->

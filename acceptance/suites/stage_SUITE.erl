@@ -1,14 +1,29 @@
-%% Tests how examples/docket/stage refuses arguments, and a program that ends at once.
+%% Tests how examples/docket/stage refuses arguments, what it says about its nodes, and a program
+%% that ends at once.
 -module(stage_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0]).
--export([wrong_nodes/1, wrong_options/1, ended_program/1]).
+-export([help/1, wrong_nodes/1, wrong_options/1, status/1, ended_program/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [wrong_nodes, wrong_options, ended_program].
+all() -> [help, wrong_nodes, wrong_options, status, ended_program].
+
+%% Who asks for help gets it, and nothing else happens: `down --help' ends no stage.
+help(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "help"),
+    {2, Help} = stage([], Dir),
+    ?assertMatch({match, _}, re:run(Help, "^usage: stage up .*^exit: 0 done", [multiline, dotall])),
+    [?assertEqual({Words, {0, Help}}, {Words, stage(Words, Dir)})
+     || Words <- [["help"], ["--help"], ["-h"], ["up", "--help"], ["up", "--nodes", "3", "-h"],
+                  ["serve", "--help"], ["down", "--help"]]],
+    [?assertEqual({Word, {2, iolist_to_binary(["stage: there is no ", Kind, $\s, Word,
+                                               "; all commands: ", script(), " help\n"])}},
+                  {Word, stage([Word], Dir)})
+     || {Word, Kind} <- [{"bogus", "command"}, {"--bogus", "option"}]],
+    ?assertEqual(false, filelib:is_file(Dir)).
 
 %% The stage reads how many nodes it has before it does anything, so no node needs to run.
 wrong_nodes(Config) ->
@@ -29,7 +44,18 @@ wrong_nodes(Config) ->
               "bench/cluster/with_clock"},
              {["clock", "1", "+5"], 2,
               "clock takes a node and seconds, such as 1 3600 or 1 -3600"},
-             {["clock", "1"], 2, "clock takes a node and seconds, such as 1 3600 or 1 -3600"}]],
+             {["clock", "1"], 2, "clock takes a node and seconds, such as 1 3600 or 1 -3600"},
+             {["damage", "1"], 2,
+              "damage takes a node and the name of a file, such as 1 docket_case.DCD"},
+             {["damage", "1", "../nodes"], 2,
+              "damage takes a node and the name of a file, such as 1 docket_case.DCD"},
+             {["damage", "1", "LATEST.LOG"], 1, "node 1 has no file LATEST.LOG"}]],
+    %% Only the first byte of a file changes.
+    File = filename:join([Dir, "data-2", "a.DCD"]),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, <<1, 2, 3>>),
+    ?assertEqual({0, <<>>}, stage(["damage", "2", "a.DCD"], Dir)),
+    ?assertEqual({ok, <<"x", 2, 3>>}, file:read_file(File)),
     %% A node with a clock has its file.
     Clock = filename:join(Dir, "data-1.clock"),
     [begin
@@ -40,18 +66,48 @@ wrong_nodes(Config) ->
 
 wrong_options(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "wrong_options"),
-    ?assertEqual({0, <<>>}, stage(["check", "--nodes", "3", "--cpu", "0.5"], Dir)),
+    [?assertEqual({Words, {0, <<>>}}, {Words, stage(["check" | Words], Dir)})
+     || Words <- [["--nodes", "3", "--cpu", "0.5"], ["--mode", "transaction"],
+                  ["--mode", "ets", "--nodes", "1", "--copies", "ram"]]],
     [?assertEqual({Words, {2, iolist_to_binary(["stage: ", Line, $\n])}},
                   {Words, stage([Command | Words], Dir)})
-     || Command <- ["check", "up"],
+     || Command <- ["check", "up", "serve"],
         {Words, Line} <-
-            [{["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
+            [{["--bogus"], ["there is no option --bogus; all options: ", script(), " --help"]},
+             {["--bogus", "1"], ["there is no option --bogus; all options: ", script(), " --help"]},
+             {["bogus"], ["bogus is no option; all options: ", script(), " --help"]},
+             {["--nodes"], "--nodes needs a value"},
+             {["--mode", "foo"],
+              "--mode takes transaction, sync_transaction, async_dirty, sync_dirty or ets"},
+             {["--mode", "ets", "--nodes", "1"], "--mode ets needs --nodes 1 --copies ram"},
+             {["--store", "ra", "--copies", "ram"],
+              "--store ra needs directories: leave --copies ram out"},
+             {["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
              {["--tick", "0"], "--tick takes seconds, 1 or more"},
              {["--room", "x"], "--room takes a value such as 16MB"},
              {["--program", "/nowhere"],
               "--program takes an executable, and /nowhere is none"},
              {["--program", "/tmp"], "--program takes an executable, and /tmp is none"}]],
     ?assertEqual(false, filelib:is_file(Dir)).
+
+%% Only an answer of a node is a reason. Another `ip' answers for the nodes.
+status(Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), "status"),
+    Tools = Dir ++ ".tools",
+    Ip = filename:join(Tools, "ip"),
+    ok = filelib:ensure_dir(Ip),
+    ok = file:write_file(Ip, "#!/bin/sh\nfor url; do :; done\ncase $url in\n"
+                         "*.1:8080/ready) printf 200 ;;\n*.2:8080/ready) printf 503 ;;\n"
+                         "*) printf 000; exit 7 ;;\nesac\n"),
+    ok = file:change_mode(Ip, 8#755),
+    ok = filelib:ensure_path(Dir),
+    [ok = file:write_file(filename:join(Dir, Name), Text)
+     || {Name, Text} <- [{"nodes", "4\n"}, {"node-1.log", "one\n"},
+                         {"node-2.log", "a\nit waits\n\n"}, {"node-3.log", "it ends\n"}]],
+    ?assertEqual({0, <<"docket1: ready\ndocket2: not ready; its last line: it waits\n"
+                       "docket3: does not run; its last line: it ends\n"
+                       "docket4: does not run\n">>},
+                 stage(["status"], Dir, [{"PATH", Tools ++ ":" ++ os:getenv("PATH")}])).
 
 %% The stage does not wait for nodes that have ended, and shows what docket said.
 ended_program(Config) ->
@@ -73,6 +129,10 @@ ended_program(Config) ->
     end.
 
 %% The name and the directory are of this test, so it touches no other stage.
-stage(Arguments, Dir) ->
-    running:run(filename:join(running:example("docket"), "stage"), Arguments,
-                #{env => [{"STAGE_DIR", Dir}, {"STAGE_NAME", "t" ++ os:getpid()}]}).
+stage(Arguments, Dir) -> stage(Arguments, Dir, []).
+
+stage(Arguments, Dir, Settings) ->
+    running:run(script(), Arguments,
+                #{env => [{"STAGE_DIR", Dir}, {"STAGE_NAME", "t" ++ os:getpid()} | Settings]}).
+
+script() -> filename:join(running:example("docket"), "stage").

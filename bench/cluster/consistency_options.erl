@@ -15,7 +15,7 @@
           {ok, consistency_run:options(), Output :: text | json} | help
               | {error, unicode:chardata()}.
 read(Arguments) ->
-    case lists:member("--help", Arguments) of
+    case lists:member("--help", Arguments) orelse lists:member("-h", Arguments) of
         true -> help;
         false ->
             case words(Arguments, ?DEFAULTS) of
@@ -32,9 +32,9 @@ usage() ->
     "                    async_dirty\n"
     "  --faults N        default 30\n"
     "  --kinds K,K...    of faults; default all: kill_one, kill_two, kill_all, halves, alone,\n"
-    "                    one_way, bridge, pause, disk_full; and clock (README.md)\n"
+    "                    one_way, bridge, pause, disk_full; and damage, clock (README.md)\n"
     "  --seed N          of the faults; default 1\n"
-    "  --nodes N         two or more; default 4\n"
+    "  --nodes N         2 to 64; default 4\n"
     "  --clients N       default 8\n"
     "  --time SECONDS    end earlier, after this time\n"
     "  --round N         faults between two looks at all cases; default 20\n"
@@ -58,6 +58,7 @@ words(["--" ++ Name | Others], Options) ->
         {error, []} -> {error, ["--", Name, " needs a value"]};
         {error, ["ets" | _]} when Name =:= "mode" ->
             {error, "--mode cannot be ets: it is for one node, so no run checks it"};
+        {{error, Wanted}, _} -> {error, ["--", Name, " takes ", Wanted]};
         {error, [Value | _]} -> {error, ["--", Name, " cannot be ", Value]}
     end;
 words([Other | _], _) -> {error, ["cannot read ", Other]}.
@@ -79,12 +80,16 @@ value(Name, [Value | _])
   when Name =:= "out"; Name =:= "cpu"; Name =:= "program"; Name =:= "tick"; Name =:= "room" ->
     {ok, list_to_existing_atom(Name), Value};
 value(Name, [Value | _])
-  when Name =:= "faults"; Name =:= "seed"; Name =:= "nodes"; Name =:= "clients"; Name =:= "time";
-       Name =:= "round" ->
+  when Name =:= "faults"; Name =:= "seed"; Name =:= "clients"; Name =:= "time"; Name =:= "round" ->
     case string:to_integer(Value) of
-        {Number, ""} when Number > 1; Number =:= 1, Name =/= "nodes" ->
-            {ok, list_to_existing_atom(Name), Number};
-        _ -> error
+        {Number, ""} when Number >= 1 -> {ok, list_to_existing_atom(Name), Number};
+        _ -> {error, "a number, 1 or more"}
+    end;
+%% The stage takes at most 64.
+value("nodes", [Value | _]) ->
+    case string:to_integer(Value) of
+        {Number, ""} when Number >= 2, Number =< 64 -> {ok, nodes, Number};
+        _ -> {error, "a number from 2 to 64"}
     end;
 value(Name, []) ->
     case [Key || Key <- maps:keys(?DEFAULTS), atom_to_list(Key) =:= Name] of

@@ -25,7 +25,9 @@ ended(Port, Output) ->
 -spec connect(pos_integer(), [gen_tcp:connect_option()], timeout()) ->
           {ok, gen_tcp:socket()} | {error, term()}.
 connect(Node, Options, Timeout) ->
-    gen_tcp:connect({10, 77, 0, Node}, ?PORT, [{netns, hub()} | Options], Timeout).
+    try gen_tcp:connect({10, 77, 0, Node}, ?PORT, [{netns, hub()} | Options], Timeout)
+    catch exit:badarg -> {error, no_network}      % the stage has ended
+    end.
 
 hub() -> "/run/netns/" ++ os:getenv("STAGE_NAME", "docket") ++ "-hub".
 

@@ -6,7 +6,7 @@
 -export_type([kind/0, fault/0]).
 
 -type kind() :: kill_one | kill_two | kill_all | halves | alone | one_way | bridge | pause
-              | disk_full | clock.
+              | disk_full | damage | clock.
 
 %% The commands are arguments of examples/docket/stage.
 -type fault() :: #{kind := kind(),
@@ -25,9 +25,10 @@
 kinds() ->
     [kill_one, kill_two, kill_all, halves, alone, one_way, bridge, pause, disk_full].
 
-%% @doc Lists the kinds that need another program (bench/cluster/with_clock).
+%% @doc Lists the kinds that a run has only if its options name them: `clock' needs another program
+%% (bench/cluster/with_clock), and `damage' the files of Mnesia.
 -spec special() -> [kind(), ...].
-special() -> [clock].
+special() -> [damage, clock].
 
 %% @doc Draws a fault of one of some kinds. The same state gives the same fault.
 -spec draw([kind(), ...], Nodes :: pos_integer(), rand:state()) -> {fault(), rand:state()}.
@@ -74,6 +75,11 @@ commands(clock, [One, Other | _]) ->
                    ["start", group([One])]]
           end,
     {Set(case One < Other of true -> "3600"; false -> "-3600" end), Set("0")};
+%% The order of the nodes decides about the file, because it is random.
+commands(damage, [One, Other | _] = Mixed) ->
+    {Kill, Start} = killed(Mixed),
+    File = case One < Other of true -> "docket_case.DCD"; false -> "LATEST.LOG" end,
+    {Kill ++ [["damage", group([One]), File]], Start};
 commands(disk_full, [One | _]) -> {[["fill", group([One])]], [["free", group([One])]]}.
 
 killed(Nodes) -> {[["kill", group(Nodes)]], [["start", group([Node])] || Node <- Nodes]}.

@@ -98,41 +98,54 @@ static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
 /*
  * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: adds the variable's value to BUFFER, or
  * DEFAULT when the variable is not set or empty, and returns the length of the reference.
- * Returns 0 for any other text.
+ * Returns 0 for any other text. LAST is the last } of the whole text: without it, a text of many
+ * ${ would be searched to its end for each of them.
  */
-static size_t add_variable(struct buffer *buffer, const char *text)
+static size_t add_variable(struct buffer *buffer, const char *text, const char *last)
 {
-    const char *end, *other;
+    const char *at, *end, *other = NULL;
     char name[256];
     const char *value;
     size_t length;
 
-    if (text[0] != '$' || text[1] != '{' || (end = strchr(text, '}')) == NULL)
+    if (text[0] != '$' || text[1] != '{' || last == NULL || text > last)
         return 0;
-    other = memmem(text, (size_t)(end - text), ":-", 2);
-    length = (size_t)((other != NULL ? other : end) - text) - 2;
-    if (length == 0 || length >= sizeof name)
+    at = text + 2;
+    for (length = 0; at[length] != '}' && (at[length] != ':' || at[length + 1] != '-'); length++)
+        if (at[length] == '\0' || length + 1 == sizeof name)
+            return 0;
+    if (length == 0)
         return 0;
-    memcpy(name, text + 2, length);
+    memcpy(name, at, length);
     name[length] = '\0';
+    at += length;
+    end = *at == '}' ? at : strchr(at, '}');
+    if (end == NULL)
+        return 0;
+    if (end != at)
+        other = at + strlen(":-");
     value = getenv(name);
     if (value != NULL && *value != '\0')
         buffer_add(buffer, value, strlen(value));
     else if (other != NULL)
-        buffer_add(buffer, other + 2, (size_t)(end - other) - 2);
+        buffer_add(buffer, other, (size_t)(end - other));
     return (size_t)(end - text) + 1;
 }
 
 char *expand_variables(const char *text)
 {
     struct buffer buffer = {NULL, 0, 0};
+    const char *last = strrchr(text, '}');
     buffer_add(&buffer, "", 0);
     while (*text != '\0') {
-        size_t reference = add_variable(&buffer, text);
+        size_t reference = add_variable(&buffer, text, last);
         if (reference == 0) {
             buffer_add(&buffer, text, 1);
             reference = 1;
         }
+        if (buffer.length > MOST_EXPANDED_BYTES)
+            refuse(EXIT_MISUSED, "the values of the ${NAME} are too long",
+                   "vm.args and sys.config have at most 16 MB with them");
         text += reference;
     }
     return buffer.bytes;

@@ -78,8 +78,10 @@ void flags_remove(struct flags *flags, const char *name, size_t most);
 
 /*
  * Returns TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the variable's value. A
- * variable that is not set or empty becomes DEFAULT, or nothing. The caller frees the result.
+ * variable that is not set or empty becomes DEFAULT, or nothing. The caller frees the result. Ends
+ * the program when it has more than MOST_EXPANDED_BYTES.
  */
+#define MOST_EXPANDED_BYTES (16 * 1024 * 1024)
 char *expand_variables(const char *text);
 
 #endif

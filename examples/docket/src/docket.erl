@@ -19,7 +19,7 @@ start(_, _) ->
     case docket_config:load() of
         ok ->
             _ = [say([Name, " is no setting of docket, and has no effect: correct or remove it"])
-                 || Name <- docket_config:unknown_variables()],
+                 || Name <- docket_config:unknown()],
             _ = [say("this program takes no arguments, and ignores them: give settings as "
                      "environment variables, such as DOCKET_PORT=8081")
                  || init:get_plain_arguments() =/= []],

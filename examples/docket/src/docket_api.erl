@@ -5,7 +5,7 @@
 %% @hidden
 -module(docket_api).
 
--export([answer/1, failure/3, refused/1, explain/1, retry/1, text/2]).
+-export([answer/1, bad_method/2, failure/3, refused/1, explain/1, retry/1, text/2]).
 
 -export_type([refusal/0]).
 
@@ -21,13 +21,16 @@ answer(#{method := Method, path := Path} = Request) ->
         Methods ->
             case lists:member(Method, Methods) of
                 true -> route(Method, Path, Request);
-                false ->
-                    {Status, Headers, Body} =
-                        failure(405, bad_method,
-                                ["this address takes ", lists:join(", ", Methods)]),
-                    {Status, [{"allow", lists:join(", ", Methods)} | Headers], Body}
+                false -> bad_method("this address", Methods)
             end
     end.
+
+%% @doc Answers a request with a method that nothing takes there.
+-spec bad_method(Where :: string(), [binary(), ...]) -> docket_http:response().
+bad_method(Where, Methods) ->
+    Names = lists:join(", ", Methods),
+    {Status, Headers, Body} = failure(405, bad_method, [Where, " takes ", Names]),
+    {Status, [{"allow", Names} | Headers], Body}.
 
 methods([<<"cases">>]) -> [<<"GET">>, <<"POST">>];
 methods([<<"cases">>, _]) -> [<<"GET">>, <<"PATCH">>, <<"DELETE">>];

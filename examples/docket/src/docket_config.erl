@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_config).
 
--export([load/0, unknown_variables/0, get/1, check/2, names/1, format_error/1]).
+-export([load/0, unknown/0, get/1, check/2, names/1, format_error/1]).
 
 -export_type([key/0, error/0]).
 
@@ -35,12 +35,17 @@ get(Key) -> maps:get(Key, persistent_term:get(?MODULE)).
 -spec load() -> ok | {error, error()}.
 load() -> load(?SETTINGS, #{}).
 
-%% @doc Lists the environment variables that begin with `DOCKET_' and name no setting.
--spec unknown_variables() -> [string()].
-unknown_variables() ->
+%% @doc Lists the keys of the application's environment that are no settings, and the environment
+%% variables that begin with `DOCKET_' and name none.
+-spec unknown() -> [string()].
+unknown() ->
     Known = [variable(Key) || {Key, _, _} <- ?SETTINGS],
-    [Name || {Name, _} <- lists:sort(os:env()), lists:prefix("DOCKET_", Name),
-             not lists:member(Name, Known)].
+    %% OTP has a key of its own there.
+    Keys = [atom_to_list(Key) || {Key, _} <- lists:sort(application:get_all_env(docket)),
+                                 not lists:keymember(Key, 1, ?SETTINGS),
+                                 Key =/= included_applications],
+    Keys ++ [Name || {Name, _} <- lists:sort(os:env()), lists:prefix("DOCKET_", Name),
+                     not lists:member(Name, Known)].
 
 load([], Settings) ->
     case together(Settings) of

@@ -68,6 +68,8 @@ format_error({in_use, Dir}) ->
      "DOCKET_DIR"];
 format_error({write, {Dir, Reason}}) when Reason =:= enospc; Reason =:= edquot ->
     ["the directory ", Dir, " has no space left: free space there"];
+format_error({write, {Dir, Reason}}) when Reason =:= eexist; Reason =:= enotdir ->
+    [Dir, " (DOCKET_DIR) is not a directory, or is below something that is none"];
 format_error({write, {Dir, Reason}}) ->
     io_lib:format("the directory ~ts (DOCKET_DIR) cannot be written: ~ts",
                   [Dir, file:format_error(Reason)]).

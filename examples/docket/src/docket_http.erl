@@ -141,12 +141,13 @@ public(#{method := <<"GET">>, path := [<<"ready">>]}) ->
 public(#{headers := Headers} = Request) ->
     case user(proplists:get_value("authorization", Headers, "")) of
         {ok, User} -> for_user(Request#{user => User});
-        error ->
-            {Status, Own, Body} =
-                docket_api:failure(401, password, "log in with a name and the server's password"),
-            {Status, [{"www-authenticate", "Basic realm=\"docket\", charset=\"UTF-8\""} | Own],
-             Body}
+        {error, Why} -> log_in(name, Why);
+        error -> log_in(password, "log in with a name and the server's password")
     end.
+
+log_in(Name, Why) ->
+    {Status, Own, Body} = docket_api:failure(401, Name, Why),
+    {Status, [{"www-authenticate", "Basic realm=\"docket\", charset=\"UTF-8\""} | Own], Body}.
 
 %% HTTP's Basic authentication (RFC 7617): any name, and the password of all users.
 user(Header) ->
@@ -154,9 +155,8 @@ user(Header) ->
         [Scheme, Code] = string:lexemes(Header, " "),
         "basic" = string:lowercase(Scheme),
         [Name, Password] = binary:split(base64:decode(Code), <<":">>),
-        {ok, User} = docket_input:user(Name),
         true = is_same(Password, docket_config:get(secret)),
-        {ok, User}
+        docket_input:user(Name)
     catch error:_ -> error
     end.
 
@@ -170,10 +170,18 @@ for_user(#{method := <<"GET">>} = Request) -> routed(Request);
 for_user(#{headers := Headers} = Request) ->
     %% A browser sends the password with the forms of other sites too, but names their kind. A form
     %% can also make a body that is JSON.
-    case proplists:get_value("sec-fetch-site", Headers, "same-origin") of
-        "same-origin" -> routed(Request);
-        _ -> docket_api:failure(403, other_site, "a page of another site cannot change cases")
+    case is_own(proplists:get_value("sec-fetch-site", Headers, none), Headers) of
+        true -> routed(Request);
+        false -> docket_api:failure(403, other_site, "a page of another site cannot change cases")
     end.
+
+%% Older browsers only name the site of the page. Other programs name neither.
+is_own(none, Headers) ->
+    case proplists:get_value("origin", Headers, none) of
+        none -> true;
+        Origin -> lists:suffix("://" ++ proplists:get_value("host", Headers, ""), Origin)
+    end;
+is_own(Kind, _) -> Kind =:= "same-origin".
 
 routed(#{path := [<<"api">> | Path]} = Request) -> docket_api:answer(Request#{path := Path});
 routed(Request) -> docket_pages:answer(Request).

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_identity).
 
--export([check/1, format_error/1]).
+-export([check/1, note/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -18,27 +18,41 @@
 
 -define(FILE_NAME, "docket.node").
 
-%% @doc Checks that the directory belongs to this node and to a service without further nodes, and
-%% notes both. The setting `force' allows a list without some of the former nodes, or a file that
-%% does not tell them.
+%% @doc Checks that the directory belongs to this node, and that the list of nodes has all nodes of
+%% its service. The setting `force' allows a list without some of them, or a file that does not tell
+%% them.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
     File = filename:join(Dir, ?FILE_NAME),
-    Own = {node(), docket_cluster:nodes()},
     case {file:consult(File), docket_config:get(force)} of
-        {{ok, [Own]}, _} -> ok;
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
-        {{ok, [{_, [_ | _] = Nodes}]}, false} -> fewer(Nodes -- docket_cluster:nodes(), File, Own);
-        {{error, enoent}, _} -> noted(File, Own);
+        {{ok, [{_, [_ | _] = Nodes}]}, false} ->
+            case Nodes -- docket_cluster:nodes() of
+                [] -> ok;
+                Missing -> {error, {fewer_nodes, Missing}}
+            end;
+        {{error, enoent}, _} -> written(File, {node(), [node()]});
         {{error, Reason}, _} when is_atom(Reason) -> {error, {unreadable, {File, Reason}}};
         {_, false} -> {error, {damaged, File}};
-        {_, true} -> noted(File, Own)
+        {_, true} -> ok
     end.
 
-fewer([], File, Own) -> noted(File, Own);
-fewer(Missing, _, _) -> {error, {fewer_nodes, Missing}}.
+%% @doc Notes the list of nodes, when this node is about to take part in their service. A list with
+%% a wrong name is not noted before: a new service waits for all nodes.
+-spec note() -> ok | {error, error()}.
+note() ->
+    Own = {node(), docket_cluster:nodes()},
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir ->
+            File = filename:join(Dir, ?FILE_NAME),
+            case file:consult(File) of
+                {ok, [Own]} -> ok;
+                _ -> written(File, Own)
+            end
+    end.
 
-noted(File, Own) ->
+written(File, Own) ->
     case docket_directory:write(File, io_lib:format("~0p.~n", [Own])) of
         ok -> ok;
         {error, Reason} -> {error, {directory, {filename:dirname(File), Reason}}}
@@ -52,8 +66,9 @@ format_error({other_node, {Node, Dir}}) ->
                   [Dir, Node, node()]);
 format_error({fewer_nodes, Missing}) ->
     ["DOCKET_NODES lacks ", docket_config:names(Missing), ", which had a part in this service and "
-     "may have later cases: give all nodes the whole list. To go on without these nodes, start all "
-     "others once with DOCKET_FORCE=true"];
+     "may have later cases: give all nodes the whole list. To go on without these nodes, or if "
+     "one is a mistake, start each node that refuses its list once with DOCKET_FORCE=true, one "
+     "after the other"];
 format_error({damaged, File}) ->
     ["the file ", File, " is damaged, so docket does not know to which node its directory belongs. "
      "If it belongs to ", atom_to_list(node()), ", start once with DOCKET_FORCE=true"

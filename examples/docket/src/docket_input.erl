@@ -155,7 +155,7 @@ event({<<"after">>, <<"0">>}, List) -> {ok, List#{'after' := 0}};
 event({<<"after">>, Text}, List) ->
     case number(Text) of
         {ok, Version} -> {ok, List#{'after' := Version}};
-        {error, Why} -> {error, ["after is ", Why]}
+        {error, Why} -> {error, ["after is 0, or ", Why]}
     end.
 
 %% @doc Reads the name and the type of a document.
@@ -203,10 +203,13 @@ decimal(Text) ->
 number(Text) when byte_size(Text) =< ?DIGITS ->
     try binary_to_integer(Text) of
         Number when Number > 0 -> {ok, Number};
-        _ -> {error, "a whole number above 0"}
-    catch error:badarg -> {error, "a whole number above 0"}
+        _ -> bad_number()
+    catch error:badarg -> bad_number()
     end;
-number(_) -> {error, "a whole number above 0"}.
+number(_) -> bad_number().
+
+bad_number() ->
+    {error, ["a whole number above 0 of at most ", integer_to_list(?DIGITS), " digits"]}.
 
 %% @doc Checks the name of a user.
 -spec user(binary()) -> {ok, docket_case:owner()} | error().
@@ -302,6 +305,7 @@ object(Body) ->
         _ -> {error, "the body must be a JSON object"}
     catch
         throw:twice -> {error, "an object of the body has a name twice"};
+        throw:digits -> {error, "a number of the body has too many digits"};
         error:_ -> bad_json()
     end.
 
@@ -320,7 +324,9 @@ decoders() ->
                         (Name, Value, Object) -> Object#{Name => Value}
                      end,
       object_finish => fun(Object, Outer) -> {Object, Outer} end,
-      integer => fun(Text) when byte_size(Text) =< ?DIGITS -> binary_to_integer(Text) end,
+      integer => fun(Text) when byte_size(Text) =< ?DIGITS -> binary_to_integer(Text);
+                    (_) -> throw(digits)
+                 end,
       float => fun(Text) when byte_size(Text) =< 2 * ?DIGITS -> binary_to_float(Text) end}.
 
 known(Object, Names) ->

@@ -36,6 +36,7 @@
 -define(HOLD_MS, 2000).
 -define(MERGE_MS, 1500).
 -define(CALL_MS, 5000).
+-define(STOP_MS, 30_000).
 
 %% @doc Sets Mnesia's settings, and prepares for the end of the whole node, when OTP stops Mnesia
 %% before docket.
@@ -45,28 +46,48 @@ init() ->
      || Key <- [dump_log_write_threshold, dump_log_time_threshold]],
     application:set_env(kernel, shutdown_func, {?MODULE, silence}).
 
-%% @doc Stops Mnesia. While the whole node stops, OTP does so, and answers no request for it.
+%% @doc Stops Mnesia, and kills it if it does not stop. While the whole node stops, OTP does so, and
+%% answers no request for it.
 -spec stop() -> ok.
 stop() ->
     ok = silence(stop),
     case init:get_status() of
         {stopping, _} -> ok;
         _ ->
-            stopped = mnesia:stop(),
-            ok
+            case docket_worker:run(fun mnesia:stop/0, ?STOP_MS) of
+                {done, stopped} -> ok;
+                _ -> kill()
+            end
     end.
 
 %% @doc Kills Mnesia, which does not end its start. First mnesia_recover ends, which could tell
 %% other nodes that changes were aborted. All processes of an application have the same group
 %% leader, the application master. It must report their end.
+%%
+%% OTP may start Mnesia only now, because of a request of a process that has been killed. And each
+%% process may start another one until it has ended. So this repeats until nothing is left.
 -spec kill() -> ok.
 kill() ->
-    _ = [killed(Process) || Process <- [whereis(mnesia_recover)], is_pid(Process)],
-    Masters = [group_leader_of(Process) || Process <- [whereis(mnesia_sup)], is_pid(Process)],
+    _ = [killed(Process) || Process <- named([mnesia_recover])],
+    Masters = [group_leader_of(Process) || Process <- named([mnesia_sup])],
     _ = [killed(Process) || Master <- Masters, Process <- processes() -- [Master],
                             group_leader_of(Process) =:= Master],
-    _ = application:stop(mnesia),
-    ok.
+    _ = [killed(Process) || Process <- named(mnesia:ms())],
+    case is_started() of
+        true ->
+            receive after ?POLL_MS -> ok end,
+            kill();
+        false -> ok
+    end.
+
+named(Names) -> [Process || Name <- Names, Process <- [whereis(Name)], is_pid(Process)].
+
+%% Also true while OTP starts or stops Mnesia. The names of its processes are those of modules.
+is_started() ->
+    Info = application:info(),
+    lists:any(fun(Key) -> lists:keymember(mnesia, 1, proplists:get_value(Key, Info, [])) end,
+              [starting, started, running])
+        orelse named(mnesia:ms()) =/= [].
 
 %% Undefined for a process that has ended
 group_leader_of(Process) ->

@@ -6,20 +6,23 @@
 %%
 %% The files of tables and logs are logs of the module disk_log (OTP 25 to 29), which tells how many
 %% bytes it leaves out, but not where. A crash may cut off the end of a log that was open. Mnesia
-%% repairs that, and it is no damage. A changed byte within the text of a row cannot be noticed: the
-%% entries have no checksums.
+%% repairs that, and it is no damage. If a write fails because the disk is full, Mnesia goes on
+%% behind the part that was written; cut/1 removes what follows. A changed byte within the text of a
+%% row cannot be noticed: the entries have no checksums.
 %% @hidden
 -module(docket_mnesia_files).
 
--export([check/1, check_new/1, is_empty/1]).
+-export([check/1, check_new/1, cut/1, remove/1, is_empty/1]).
 
 -export_type([error/0]).
 
 -type error() :: {damaged | missing, file:filename()}
+               | {no_schema, Dir :: file:filename()}
                | {unreadable, {file:filename(), file:posix()}}.
 
 -define(SCHEMA, "schema.DAT").
 -define(TABLE, ".DCD").
+-define(LOGS, [?TABLE, ".DCL", ".LOG"]).
 -define(MAGIC, 1, 2, 3, 4).
 -define(CLOSED, 99, 88, 77, 11).
 -define(HEAD_BYTES, 8).                 % of a log, and of an entry
@@ -35,7 +38,7 @@ check(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             Logs = [Name || Name <- lists:sort(Names),
-                            lists:member(filename:extension(Name), [?TABLE, ".DCL", ".LOG"])],
+                            lists:member(filename:extension(Name), ?LOGS)],
             docket_attempt:steps([fun() -> tables(Dir) end
                                   | [fun() -> log(filename:join(Dir, Log)) end || Log <- Logs]]);
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
@@ -47,10 +50,48 @@ check_new(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
             case lists:member(?TABLE, [filename:extension(Name) || Name <- Names]) of
-                true -> {error, {missing, filename:join(Dir, ?SCHEMA)}};
+                true -> {error, {no_schema, Dir}};
                 false -> ok
             end;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+    end.
+
+%% @doc Cuts off what Mnesia has written to its logs behind a write that failed. Mnesia has ended,
+%% and docket has acknowledged nothing since that write. This also works while the disk is full.
+-spec cut(file:filename()) -> ok.
+cut(Dir) ->
+    Files = [File || Name <- ["PREVIOUS.LOG", "LATEST.LOG"], File <- [filename:join(Dir, Name)],
+                     filelib:is_regular(File), not is_empty(File)],
+    lists:foreach(fun cut_log/1, Files).
+
+cut_log(File) ->
+    {ok, Device} = file:open(File, [read, write, raw, binary]),
+    {ok, Size} = file:position(Device, eof),
+    _ = case entries(Device, Size) of
+            {_, End} when End < Size ->
+                {ok, End} = file:position(Device, End),
+                [file:truncate(Device), file:sync(Device)];
+            _ -> []
+        end,
+    ok = file:close(Device).
+
+%% @doc Removes the files of Mnesia from a directory. The schema goes last: without it, the rest
+%% would belong to no database.
+-spec remove(file:filename()) -> ok | {error, error()}.
+remove(Dir) ->
+    case file:list_dir(Dir) of
+        {ok, Names} ->
+            Files = [Name || Name <- Names, Extension <- [filename:extension(Name)],
+                             lists:member(Extension, [".TMP", ".DMP" | ?LOGS])],
+            docket_attempt:steps([fun() -> removed(filename:join(Dir, Name)) end
+                                  || Name <- Files ++ [?SCHEMA]]);
+        {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+    end.
+
+removed(File) ->
+    case file:delete(File) of
+        {error, Reason} when Reason =/= enoent -> {error, {unreadable, {File, Reason}}};
+        _ -> ok
     end.
 
 %% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a
@@ -91,9 +132,8 @@ log(File) ->
     case file:open(File, [read, raw, binary, {read_ahead, ?READ_AHEAD}]) of
         {ok, Device} ->
             {ok, Size} = file:position(Device, eof),
-            {ok, 0} = file:position(Device, bof),
             IsSound = is_empty(File) andalso filename:extension(File) =/= ?TABLE
-                orelse is_log(file:read(Device, ?HEAD_BYTES), Device, Size),
+                orelse is_sound(Device, Size),
             ok = file:close(Device),
             case IsSound of
                 true -> ok;
@@ -102,19 +142,31 @@ log(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-is_log({ok, <<?MAGIC, State:4/binary>>}, Device, Size) ->
-    are_entries(Device, ?HEAD_BYTES, Size, State =:= <<?CLOSED>>);
-is_log(_, _, _) -> false.
-
-are_entries(_, Size, Size, _) -> true;
-are_entries(Device, At, Size, IsClosed) ->
-    case entry(Device, Size - At) of
-        {ok, Bytes} -> are_entries(Device, At + Bytes, Size, IsClosed);
-        none ->
-            case not IsClosed andalso file:pread(Device, At, Size - At) of
+is_sound(Device, Size) ->
+    case entries(Device, Size) of
+        {_, Size} -> true;
+        {open, End} ->
+            case file:pread(Device, End, Size - End) of
                 {ok, Rest} -> not has_entry(Rest);
                 _ -> false
-            end
+            end;
+        _ -> false
+    end.
+
+%% Returns where the entries of a log end, before the first one that cannot be read.
+entries(Device, Size) ->
+    {ok, 0} = file:position(Device, bof),
+    case file:read(Device, ?HEAD_BYTES) of
+        {ok, <<?MAGIC, ?CLOSED>>} -> {closed, entries(Device, ?HEAD_BYTES, Size)};
+        {ok, <<?MAGIC, _:4/binary>>} -> {open, entries(Device, ?HEAD_BYTES, Size)};
+        _ -> none
+    end.
+
+entries(_, Size, Size) -> Size;
+entries(Device, At, Size) ->
+    case entry(Device, Size - At) of
+        {ok, Bytes} -> entries(Device, At + Bytes, Size);
+        none -> At
     end.
 
 %% Returns the size of the next entry. A damaged size must not make this read the whole file.

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/1, report/0, admit/1, format_error/1]).
+-export([directory/0, attempt/1, write_failed/0, report/0, admit/1, format_error/1]).
 
 -export_type([error/0, loaded/0]).
 
@@ -15,7 +15,7 @@
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
                | {load, term()} | {join, {node(), term()}} | {files, docket_mnesia_files:error()}
-               | docket_mnesia_tables:error().
+               | docket_mnesia_tables:error() | docket_identity:error().
 
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
@@ -45,11 +45,20 @@ directory() ->
             end
     end.
 
+%% @doc Repairs the logs after a write that may have failed. Mnesia has ended.
+-spec write_failed() -> ok.
+write_failed() ->
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> docket_mnesia_files:cut(Dir)
+    end.
+
 %% @doc Tries to start the database. `wait' says what must happen first. After the given time in
 %% milliseconds this kills Mnesia: it waits without end for some answers of a node that has ended.
 -spec attempt(pos_integer()) -> {loaded, loaded()} | {wait | give_up, iodata()} | {error, error()}.
 attempt(Milliseconds) ->
-    Attempt = fun() -> docket_attempt:steps([fun begin_start/0, fun end_start/0]) end,
+    Attempt = fun() -> docket_attempt:steps([fun begin_start/0, fun docket_identity:note/0,
+                                               fun end_start/0]) end,
     case docket_worker:run(Attempt, Milliseconds) of
         {done, Result} -> Result;
         {failed, Reason} -> exit(Reason);
@@ -143,6 +152,12 @@ fresh(Reports) ->
             end
     end.
 
+checked() ->
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> docket_mnesia_files:check(Dir)
+    end.
+
 new() ->
     case docket_config:get(dir) of
         none -> ok;
@@ -164,7 +179,7 @@ again(Reports) ->
                                        || {Node, {_, Generation}} <- [Own | Reports]]),
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
-        {_, [_ | _], _} -> loading(Running);
+        {_, [_ | _], _} -> loading_theirs(Running);
         {_, [], {ok, {_, Members} = Generation}} ->
             %% A member that has not taken the generation yet may lack changes.
             Taken = [Node || {Node, {waiting, Stored}} <- [Own | Reports], Stored =:= Generation],
@@ -193,6 +208,27 @@ loading_forced() ->
                          ++ [fun docket_mnesia_tables:check_version/0,
                              fun begun/0, fun() -> known([]) end]).
 
+%% The others have all cases that this node has. If some of its files are damaged, it begins anew:
+%% Mnesia does not start with each of them.
+loading_theirs(Running) ->
+    case checked() of
+        ok -> loading(Running);
+        {error, Reason} ->
+            case cleared() of
+                ok -> {wait, ["removes its cases, and takes those of ",
+                              docket_config:names(Running), ": ", files_error(Reason)]};
+                Error -> Error
+            end
+    end.
+
+%% The files of a former life must not become a part of the database that this node joins.
+cleared() ->
+    ok = docket_generation:leave(),
+    case docket_config:get(dir) of
+        none -> ok;
+        Dir -> said(files, docket_mnesia_files:remove(Dir))
+    end.
+
 loading_own() ->
     docket_attempt:steps([fun whole/0,
                           fun() ->
@@ -206,11 +242,7 @@ loading_own() ->
 %% This node is about to load its own rows. If it has lost some of them, it no longer counts as a
 %% member that has all changes.
 whole() ->
-    Checked = case docket_config:get(dir) of
-                  none -> ok;
-                  Dir -> docket_mnesia_files:check(Dir)
-              end,
-    case {Checked, docket_config:get(force), docket_cluster:nodes()} of
+    case {checked(), docket_config:get(force), docket_cluster:nodes()} of
         {ok, _, _} -> ok;
         {{error, Reason}, true, _} ->
             docket:say([files_error(Reason), "; DOCKET_FORCE is on: this node goes on with what is "
@@ -324,7 +356,8 @@ said(What, {error, Reason}) -> {error, {What, Reason}}.
 join(Node) ->
     try docket_cluster:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
-            docket_attempt:steps([fun() ->
+            docket_attempt:steps([fun cleared/0,
+                   fun() ->
                            %% A half of a schema would look like a database at the next start.
                            said(schema, docket_directory:write(schema_file(), Schema))
                    end,
@@ -332,7 +365,7 @@ join(Node) ->
                    fun() -> docket_mnesia_decisions:starts([Node], fun start/0) end,
                    fun together/0]);
         ok ->
-            docket_attempt:steps([fun start/0,
+            docket_attempt:steps([fun cleared/0, fun start/0,
                    fun() ->
                            case mnesia:change_config(extra_db_nodes, [Node]) of
                                {ok, [_ | _]} -> ok;
@@ -399,6 +432,9 @@ format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
+format_error({files, {no_schema, Dir}}) ->
+    ["the directory ", Dir, " has tables, but not the file ", ?SCHEMA_FILE, ", which describes "
+     "them: put that file back, or choose an empty directory (DOCKET_DIR)"];
 format_error({files, Reason}) ->
     [files_error(Reason), ": put back a copy of the directory, or start once with "
      "DOCKET_FORCE=true to go on with what is left"];

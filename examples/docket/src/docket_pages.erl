@@ -23,6 +23,8 @@ answer(#{method := <<"GET">>, path := [<<"picture">>]} = Request) ->
          [docket_html:heading("A picture that all nodes compute"),
           "<p><img class=\"picture\" src=\"/api/picture?width=640&amp;height=480\" width=\"640\" "
           "height=\"480\" alt=\"The Mandelbrot set\"></p>"]);
+answer(#{method := Method}) when Method =/= <<"GET">>, Method =/= <<"POST">> ->
+    docket_api:bad_method("a page", [<<"GET">>, <<"POST">>]);
 answer(#{method := <<"POST">>, path := [<<"cases">>]} = Request) -> create(Request);
 answer(#{path := [<<"cases">>, Text | Path], user := User, method := Method} = Request) ->
     case docket_id:from_text(Text) of

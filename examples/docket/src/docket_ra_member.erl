@@ -160,8 +160,8 @@ left(_, State) -> State.
 %% many changes this node has. Ra's processes and tables may be gone at any time. After a fault Ra
 %% starts anew.
 attempt() ->
-    try docket_attempt:steps([fun system/0, fun member/0, fun elected/0, fun current/0,
-                              fun settled/0]) of
+    try docket_attempt:steps([fun system/0, fun member/0, fun elected/0, fun noted/0,
+                              fun current/0, fun settled/0]) of
         {error, _} = Error -> stopped(Error);
         Other -> Other
     catch
@@ -181,6 +181,8 @@ system() ->
                                    wal_max_size_bytes => ?LOG_BYTES}));
         {error, Reason} -> {error, {ra, Reason}}
     end.
+
+noted() -> done(docket_identity:note()).
 
 done(ok) -> ok;
 done({ok, _}) -> ok;

@@ -7,8 +7,8 @@
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
          forms/1, other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
-         directory_in_use/1, other_directory/1, disk_was_full/1, bad_settings/1, only_memory/1,
-         port_in_use/1, failure/1, not_ready/1]).
+         directory_in_use/1, other_directory/1, damaged_directory/1, disk_was_full/1,
+         bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
 
 all() ->
     case code:ensure_loaded(json) of
@@ -16,8 +16,8 @@ all() ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
              slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
              refused_forms, picture, metrics, kept, bad_directory, directory_in_use,
-             other_directory, disk_was_full, bad_settings, only_memory, port_in_use, failure,
-             not_ready];
+             other_directory, damaged_directory, disk_was_full, bad_settings,
+             only_memory, port_in_use, failure, not_ready];
         {error, _} ->
             io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
             []
@@ -36,7 +36,8 @@ settings(overload, _) -> [{running, 1}, {waiting, 1}, {patience, 3_600_000}];
 settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
 settings(too_large, _) -> [{document, 1000}];
 settings(Case, Config)
-  when Case =:= kept; Case =:= directory_in_use; Case =:= other_directory; Case =:= disk_was_full ->
+  when Case =:= kept; Case =:= directory_in_use; Case =:= other_directory;
+       Case =:= damaged_directory; Case =:= disk_was_full ->
     [{dir, data(Config)}];
 settings(_, _) -> [].
 
@@ -120,8 +121,16 @@ passwords(_) ->
      || Header <- ["", "Basic", "Basic !", "Basic " ++ code("ann:wrong!"),
                    "Basic " ++ code("ann:secre"),
                    "Basic " ++ code("ann"), "Basic " ++ code(":secret"),
-                       "Bearer " ++ code("ann:secret"),
-                   "Basic " ++ code([255, ":secret"]), "Basic " ++ code("a\nb:secret")]],
+                       "Bearer " ++ code("ann:secret")]],
+    %% A name that the server does not take gets its reason, and only with the password.
+    [?assertMatch({Name, Error, {401, _, #{<<"error">> := Error}}},
+                  {Name, Error,
+                   answer(httpc:request(get, {url("/api/cases"),
+                                              [{"authorization",
+                                                "Basic " ++ code([Name, $:, Password])}]},
+                                        options(), binary()))})
+     || Name <- [[255], "a\nb", lists:duplicate(65, $a)],
+        {Password, Error} <- [{"secret", <<"name">>}, {"wrong!", <<"password">>}]],
     {401, Headers} = status(get, "/", []),
     ?assertMatch("Basic realm=" ++ _, proplists:get_value("www-authenticate", Headers)),
     {200, _} = status(get, "/api/cases", [{"authorization", "bASIC " ++ code("ann:secret")}]),
@@ -137,7 +146,9 @@ addresses(_) ->
                                    "/api/cases?limit=0", "/api/cases?x=1"]}],
         Path <- Paths],
     {405, Headers, _} = ask(put, "/api/cases", #{}),
-    ?assertEqual("GET, POST", proplists:get_value("allow", Headers)).
+    ?assertEqual("GET, POST", proplists:get_value("allow", Headers)),
+    [{405, _} = status(Method, Path, [login("ann")])
+     || Method <- [options, trace, delete], Path <- ["/", "/x"]].
 
 too_large(_) ->
     Id = new_case(<<"one">>),
@@ -242,7 +253,12 @@ other_sites(_) ->
      || {Site, Statuses} <- [{"same-origin", [303, 400]}, {"cross-site", [403, 403]},
                              {"same-site", [403, 403]}, {"none", [403, 403]}],
         {Path, Form, Status} <- lists:zip3(["/cases", "/api/cases"], [[{"title", "x"}], []],
-                                           Statuses)].
+                                           Statuses)],
+    %% An older browser names only the page's site.
+    [?assertMatch({_, {Status, _, _}},
+                  {Origin, form("/cases", [{"title", "x"}], [{"origin", Origin}])})
+     || {Origin, Status} <- [{url(""), 303}, {"http://example.org", 403}, {"null", 403},
+                             {url("") ++ "1", 403}]].
 
 %% A refused form comes again with its values and a reason.
 refused_forms(_) ->
@@ -325,6 +341,38 @@ other_directory(_) ->
     ?assertEqual({ok, Text}, file:read_file(File)),
     {200, _, _} = ask(get, path(Id)).
 
+%% A server with damaged files does not start, and leaves them as they are. It can be told to.
+damaged_directory(_) ->
+    {ok, Dir} = application:get_env(docket, dir),
+    Id = new_case(<<"kept">>),
+    ok = application:stop(docket),
+    [Table, Schema] = Files = [filename:join(Dir, Name)
+                               || Name <- ["docket_file.DCD", "schema.DAT"]],
+    [{ok, TableBytes}, {ok, SchemaBytes}] = [file:read_file(File) || File <- Files],
+    Damaged = <<0, (binary:part(TableBytes, 1, byte_size(TableBytes) - 1))/binary>>,
+    ok = file:write_file(Table, Damaged),
+    refused({damaged, Table}, "docket_file.DCD is damaged.*DOCKET_FORCE=true"),
+    ?assertEqual({ok, Damaged}, file:read_file(Table)),
+    ok = file:delete(Table),
+    refused({missing, Table}, "docket_file.DCD is missing.*DOCKET_FORCE=true"),
+    ok = file:write_file(Table, TableBytes),
+    ok = file:delete(Schema),
+    refused({no_schema, Dir}, "not the file schema.DAT"),
+    ok = file:write_file(Schema, SchemaBytes),
+    ok = file:write_file(Table, Damaged),
+    application:set_env(docket, force, true),
+    {ok, _} = application:ensure_all_started(docket),
+    {200, _, _} = ask(get, path(Id)).
+
+refused(Expected, Words) ->
+    {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
+    {store, {files, Expected} = Error} = inner(Reason),
+    {match, _} = re:run(docket_store:format_error(Error), Words).
+
+inner({shutdown, {failed_to_start_child, _, Reason}}) -> inner(Reason);
+inner({shutdown, Reason}) -> inner(Reason);
+inner(Reason) -> Reason.
+
 lock_name(Dir) ->
     {ok, Info} = file:read_file_info(Dir),
     iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, element(10, Info), element(12, Info)])).
@@ -333,6 +381,11 @@ lock_name(Dir) ->
 disk_was_full(_) ->
     Before = new_case(<<"before">>),
     Monitor = monitor(process, mnesia_sup),
+    %% Entries behind the hole, as Mnesia writes them until it ends
+    {ok, Dir} = application:get_env(docket, dir),
+    Later = term_to_binary(later),
+    ok = file:write_file(filename:join(Dir, "LATEST.LOG"),
+                         [<<0:80000>>, <<(byte_size(Later)):32, 98, 87, 76, 65>>, Later], [append]),
     mnesia_monitor ! {disk_log, node(), latest_log,
                       {error_status, {error, {file_error, "x", enospc}}}},
     {500, _, #{<<"error">> := <<"disk">>}} = ask(post, "/api/cases", #{title => <<"lost">>}),
@@ -352,7 +405,10 @@ bad_settings(_) ->
                                    {mode, "async_dirty", async_dirty}, {secret, "x", <<"x">>}]],
     true = os:putenv("DOCKET_POTR", "8081"),
     true = os:putenv("DOCKET_PORT", ""),
-    ?assertEqual(["DOCKET_POTR"], docket_config:unknown_variables()),
+    ?assertEqual(["DOCKET_POTR"], docket_config:unknown()),
+    ok = application:set_env(docket, potr, 8081),
+    ?assertEqual(["potr", "DOCKET_POTR"], docket_config:unknown()),
+    ok = application:unset_env(docket, potr),
     %% The empty variable does not replace the setting of the test.
     ok = docket_config:load(),
     ?assertEqual(0, docket_config:get(port)),

@@ -5,27 +5,24 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
-         stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, old_copy/1, empty_log/1,
-         replaced/1, hung_start/1, ended_start/1, pause/1, connected_only/1, forgotten_copy/1,
-         missed_change/1, saved_change/1, untaken_offer/1, skipped_offer/1, unsettled/1,
-         full_disk/1, forced/1, other_list/1, replaced_of_two/1, in_memory/1, diverged/1,
-         fragments/1, waits_for_others/1, alone_of_three/1, halves/1, upgraded/1, future/1,
-         fingerprint/1]).
+         stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, replaced/1,
+         connected_only/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
+         skipped_offer/1, unsettled/1, full_disk/1, replaced_of_two/1, in_memory/1, diverged/1,
+         fragments/1, alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, doubt_at_end/1, leave_questions/0, answer_questions/1,
-         end_in_start/1, error_of/3]).
+-export([overwritten/1, last_change/0, doubt_at_end/1, error_of/3]).
 
--import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2, until/1, until/3, lines/1]).
+-import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
+                       on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1,
+                       until/3, lines/1]).
 
 -define(SECRET, "secret").
 
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
-     forgotten_change, slow_vote, dumps, old_copy, empty_log, replaced, hung_start, ended_start,
-     pause, connected_only, forgotten_copy, missed_change, saved_change, untaken_offer,
-     skipped_offer, unsettled, full_disk, forced, other_list, replaced_of_two, in_memory,
-     diverged, fragments, waits_for_others, alone_of_three, halves, upgraded, future, fingerprint].
+     forgotten_change, slow_vote, dumps, replaced, connected_only, forgotten_copy, missed_change,
+     saved_change, untaken_offer, skipped_offer, unsettled, full_disk, replaced_of_two, in_memory,
+     diverged, fragments, alone_of_three, halves, upgraded, future, fingerprint].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -321,103 +318,6 @@ error_of(Module, Function, Arguments) ->
     catch error:Reason -> {'EXIT', Reason}
     end.
 
-%% A node starts, and another one never answers the question of Mnesia that begins each connection.
-%% The node gives this start up, without harm to the others, and starts again with more time. After
-%% a start that succeeds, the next one has the time of the setting again.
-hung_start(Config) ->
-    [A, B, C] = started(names(3), Config),
-    Id = new_case(C),
-    ok = kill(C),
-    Monitor = on(B, ?MODULE, leave_questions, []),
-    C1 = start(lists:last(names(3)), names(3), [{start_timeout, 1000} | Config]),
-    ok = until(fun() -> on(B, persistent_term, get, [?MODULE]) >= 2 end),
-    ok = on(B, ?MODULE, answer_questions, [Monitor]),
-    ok = until(C1, ready, true),
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A)], Peer <- [A, B, C1]],
-    [1 | _] = Before = given_up(C1),
-    Monitor = on(B, ?MODULE, leave_questions, []),
-    stopped = on(C1, mnesia, stop, []),
-    ok = until(fun() -> given_up(C1) =/= Before end),
-    ?assertMatch([1 | _], lists:nthtail(length(Before), given_up(C1))),
-    ok = on(B, ?MODULE, answer_questions, [Monitor]),
-    ok = until(C1, ready, true),
-    stopped([A, B, C1]).
-
-%% The limits, in seconds, of the starts that a node has given up, as its lines say them
-given_up(Peer) ->
-    [list_to_integer(Seconds)
-     || {_, Line} <- lines(Peer),
-        {match, [Seconds]} <- [re:run(Line, "because that did not end within (\\d+) s",
-                                      [{capture, all_but_first, list}])]].
-
-%% Puts a process before mnesia_monitor that counts such questions, and hands everything else on.
-leave_questions() ->
-    Monitor = whereis(mnesia_monitor),
-    true = unregister(mnesia_monitor),
-    ok = persistent_term:put(?MODULE, 0),
-    true = register(mnesia_monitor, spawn(fun() -> hand_on(Monitor) end)),
-    Monitor.
-
-hand_on(Monitor) ->
-    receive
-        {'$gen_call', _, Question} when element(1, Question) =:= negotiate_protocol ->
-            ok = persistent_term:put(?MODULE, persistent_term:get(?MODULE) + 1);
-        Other -> Monitor ! Other
-    end,
-    hand_on(Monitor).
-
-answer_questions(Monitor) ->
-    true = unregister(mnesia_monitor),
-    true = register(mnesia_monitor, Monitor),
-    ok.
-
-%% Mnesia ends while a node starts with it. It ends the process that asks it, for its tables or for
-%% its settings. The node says so, and starts again.
-ended_start(Config) ->
-    [Peer] = started(names(1), Config),
-    Id = new_case(Peer),
-    [begin
-         Before = length(lines(Peer)),
-         ok = on(Peer, ?MODULE, end_in_start, [Asked]),
-         ?assertEqual({Asked, ["docket: this node starts its database again, because Mnesia "
-                               "ended\n"]},
-                      {Asked, [Line || {_, Line} <- lists:nthtail(Before, lines(Peer)),
-                                       Line =/= "docket: the tables are loaded\n"]}),
-         ok = until(Peer, ready, true),
-         {ok, _} = show(Id, Peer)
-     end || Asked <- [mnesia_controller, mnesia_recover]],
-    stopped([Peer]).
-
-%% Restarts the store, which finds a Mnesia that runs. Mnesia stops when the store asks one of its
-%% processes, which does not answer.
-end_in_start(Name) ->
-    ok = supervisor:terminate_child(docket_sup, store),
-    ok = mnesia:start(),
-    ok = mnesia:wait_for_tables(docket_mnesia_tables:names(), infinity),
-    Asked = whereis(Name),
-    ok = sys:suspend(Asked),
-    _ = spawn_link(fun() ->
-                           ok = until(fun() ->
-                                              process_info(Asked, messages) =/= {messages, []}
-                                      end),
-                           stopped = mnesia:stop()
-                   end),
-    {ok, _} = supervisor:restart_child(docket_sup, store),
-    ok.
-
-%% A node that is alone waits for the time of the setting `retry' between two attempts to start.
-pause(Config) ->
-    [Name] = names(1),
-    [Peer] = started([Name], [{retry, 1000} | Config]),
-    ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
-    ok = file:write_file(filename:join(dir(Name, Config), "LATEST.LOG"), <<>>),
-    {ok, _} = on(Peer, supervisor, restart_child, [docket_sup, store]),
-    Started = on(Peer, erlang, monotonic_time, [millisecond]),
-    [Said] = [Time || {Time, Line} <- lines(Peer),
-                      re:run(Line, "this node starts again without the log") =/= nomatch],
-    ?assert(Started - Said >= 1000),
-    stopped([Peer]).
-
 %% Mnesia on the first node has forgotten the copies of the second one, as it may when nodes end and
 %% come back at once. The first node acknowledges nothing that the second one does not get.
 forgotten_copy(Config) ->
@@ -552,73 +452,6 @@ disk_fails(Peer) ->
 until_restarted(Peer, Before) ->
     until(fun() -> on(Peer, erlang, whereis, [mnesia_sup]) =/= Before end).
 
-%% The first node was down while the others went on, and all nodes were killed then. The first one
-%% must not load its old rows, also when it meets only one of the others.
-old_copy(Config) ->
-    [A, B, C] = started(names(3), Config),
-    Before = new_case(A),
-    [First, Second, Third] = names(3),
-    ok = kill(A),
-    ok = until(B, ready, true),
-    Meanwhile = [new_case_again(Peer) || Peer <- [B, C]],
-    [ok = kill(Peer) || Peer <- [C, B]],
-    A1 = start(First, names(3), Config),
-    {wait, _} = on(A1, docket_mnesia_schema, attempt, [60000]),
-    C1 = start(Third, names(3), Config),
-    [ok = until(Peer, ready, true) || Peer <- [A1, C1]],
-    [?assertMatch({ok, _}, show(Id, Peer)) || Id <- [Before | Meanwhile], Peer <- [A1, C1]],
-    B1 = start(Second, names(3), Config),
-    ok = until(B1, ready, true),
-    [?assertMatch({ok, _}, show(Id, B1)) || Id <- [Before, new_case_again(A1) | Meanwhile]],
-    stopped([A1, B1, C1]).
-
-%% A node was killed just when Mnesia made a new log.
-empty_log(Config) ->
-    [A, B] = started(names(2), Config),
-    Id = new_case(A),
-    ok = kill(B),
-    Second = lists:last(names(2)),
-    ok = file:write_file(filename:join(dir(Second, Config), "LATEST.LOG"), <<>>),
-    B1 = start(Second, names(2), Config),
-    [ok = until(Peer, ready, true) || Peer <- [A, B1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(B1)], Peer <- [A, B1]],
-    stopped([A, B1]).
-
-%% Two of three have lost their cases. They wait, until the third one is told to go on.
-forced(Config) ->
-    [A, B, C] = started(names(3), Config),
-    Id = new_case(A),
-    [ok = kill(Peer) || Peer <- [A, B, C]],
-    [First, Second, Third] = names(3),
-    [ok = file:del_dir_r(dir(Name, Config)) || Name <- [First, Third]],
-    [A1, B1, C1] = Waiting = [start(Name, names(3), Config) || Name <- [First, Second, Third]],
-    [{wait, _} = on(Peer, docket_mnesia_schema, attempt, [60000]) || Peer <- Waiting],
-    ok = kill(B1),
-    B2 = start(Second, names(3), [{force, true} | Config]),
-    [ok = until(Peer, ready, true) || Peer <- [A1, B2, C1]],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(C1)], Peer <- [A1, B2, C1]],
-    stopped([A1, B2, C1]).
-
-%% A service goes on without one of its nodes, and later with another one.
-other_list(Config) ->
-    [A, B, C] = started(names(3), Config),
-    Id = new_case(A),
-    [First, Second, _, Fourth] = names(4),
-    Fewer = [First, Second],
-    ok = kill(C),
-    Forced = [begin
-                  ok = kill(Peer),
-                  start(Name, Fewer, [{force, true} | Config])
-              end || {Name, Peer} <- [{First, A}, {Second, B}]],
-    [ok = until(Peer, ready, true) || Peer <- Forced],
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(hd(Forced))], Peer <- Forced],
-    More = Fewer ++ [Fourth],
-    [ok = kill(Peer) || Peer <- Forced],
-    Again = started(More, Config),
-    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(lists:last(Again))],
-                                   Peer <- Again],
-    stopped(Again).
-
 %% Also one of two, where the other one is no majority for Mnesia.
 replaced_of_two(Config) ->
     [A, B] = started(names(2), Config),
@@ -641,16 +474,6 @@ in_memory(Config) ->
     [ok = until(Peer, ready, true) || Peer <- [A1, B]],
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(A1)], Peer <- [A1, B]],
     stopped([A1, B]).
-
-%% The first node makes no empty database while others are missing.
-waits_for_others(Config) ->
-    [First, Second] = names(2),
-    A = start(First, [First, Second], Config),
-    ?assertMatch({wait, _}, on(A, docket_mnesia_schema, attempt, [60000])),
-    ?assertEqual({error, minority}, create(A)),
-    B = start(Second, [First, Second], Config),
-    [ok = until(Peer, ready, true) || Peer <- [A, B]],
-    stopped([A, B]).
 
 %% A node that is cut off refuses changes; the others go on. Afterwards it has their cases.
 alone_of_three(Config) ->
@@ -798,26 +621,6 @@ prints(Peer, Rows) ->
 overwritten(Rows) ->
     [ok = mnesia:write(Table, {Table, Key, <<"other">>}, write) || {Table, Key} <- Rows],
     [docket_mnesia_replica:fingerprint(Table, Key) || {Table, Key} <- Rows].
-
-%% The nodes
-
-started(Names, Config) ->
-    Peers = [start(Name, Names, Config) || Name <- Names],
-    [ok = until(Peer, ready, true) || Peer <- Peers],
-    Peers.
-
-start(Name, Names, Config) ->
-    docket_nodes:start(Name, Names,
-                       [{dir, dir(Name, Config)}
-                        | [Setting || {Key, _} = Setting <- Config,
-                                      lists:member(Key, [force, row_version, fragments, mode,
-                                                    retry, start_timeout])]]).
-
-dir(Name, Config) ->
-    case proplists:get_value(dir, Config) of
-        none -> none;
-        Dir -> filename:join(Dir, atom_to_list(Name))
-    end.
 
 %% Asks for the reason, without the process that tries again and again.
 error_of(Peer) ->

@@ -3,14 +3,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, changed/1, large/1, of_a_node/1, one_of_three/1, all_of_three/1]).
+-export([cut/1, hole/1, changed/1, large/1, of_a_node/1, one_of_three/1, of_another/1,
+         all_of_three/1]).
 
--import(docket_nodes, [stopped/1, kill/1, kill_all/1, on/4, new_case/1, new_case_again/1, show/2,
-                       until/3, lines/1]).
+-import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
+                       new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
-all() -> [cut, changed, large, of_a_node, one_of_three, all_of_three].
+all() -> [cut, hole, changed, large, of_a_node, one_of_three, of_another, all_of_three].
 
 init_per_testcase(Case, Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
@@ -35,6 +36,22 @@ cut(Config) ->
     Table = filename:join(filename:dirname(File), "a.DCD"),
     [?assertEqual({Size, damaged}, {Size, checked(Table, binary:part(Log, 0, Size))})
      || Size <- [0, 7]].
+
+%% A write has failed, and others followed. What they wrote goes away.
+hole(Config) ->
+    {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
+    Third = lists:nth(4, Ends),
+    <<Before:Third/binary, _:5/binary, After/binary>> = Log,
+    Latest = filename:join(filename:dirname(File), "LATEST.LOG"),
+    [begin
+         Holed = in_state(State, <<Before/binary, After/binary>>),
+         ?assertEqual(damaged, checked(Latest, Holed)),
+         ok = file:write_file(Latest, Holed),
+         ok = docket_mnesia_files:cut(filename:dirname(File)),
+         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest)),
+         ok = docket_mnesia_files:cut(filename:dirname(File)),
+         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest))
+     end || State <- [open, closed]].
 
 %% A changed byte in the head of a log or of an entry shows, also if entries follow.
 changed(Config) ->
@@ -100,8 +117,7 @@ checked(File, Bytes) ->
 %% The files of a node that was killed are sound, and each kind of damage is found.
 of_a_node(Config) ->
     [Name] = Names = docket_nodes:names("a"),
-    [Peer] = start_all(Names, Config),
-    ok = until(Peer, ready, true),
+    [Peer] = started(Names, Config),
     [_ = new_case(Peer) || _ <- lists:seq(1, 10)],
     dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case, docket_event]]),
     _ = new_case(Peer),
@@ -145,13 +161,30 @@ one_of_three(Config) ->
     {Peers, Cases} = with_cases(Names, Config),
     ok = kill_all(Peers),
     ok = damage(First, Config),
-    [A, B, C] = Again = start_all(Names, Config),
-    [ok = until(Peer, ready, true) || Peer <- Again],
+    [A, B, C] = Again = started(Names, Config),
     [?assertMatch({Each, {ok, _}}, {Each, show(Each, Peer)})
      || Each <- [new_case_again(A) | Cases], Peer <- Again],
     ?assertMatch([_ | _], saying(?WAITS_FOR_OTHERS, A)),
     ?assertEqual([], [Line || Peer <- [B, C], Line <- saying(?WAITS_FOR_OTHERS, Peer)]),
     stopped(Again).
+
+%% The others run when a node with damaged files starts. It takes their cases, whichever of its
+%% files is damaged.
+of_another(Config) ->
+    [First | _] = Names = docket_nodes:names("abc"),
+    {[A | Others], Cases} = with_cases(Names, Config),
+    Last = lists:foldl(
+             fun(File, Peer) ->
+                     ok = kill(Peer),
+                     ok = damage(First, File, Config),
+                     Again = start(First, Names, Config),
+                     ok = until(Again, ready, true),
+                     [?assertMatch({File, {ok, _}}, {File, show(Each, Again)}) || Each <- Cases],
+                     Again
+             end, A, ["docket_case.DCD", "LATEST.LOG", "schema.DAT", "DECISION_TAB.LOG"]),
+    Id = new_case_again(Last),
+    [{ok, _} = show(Id, Peer) || Peer <- [Last | Others]],
+    stopped([Last | Others]).
 
 %% All files are damaged, and one generation. The nodes wait until one is told to go on with what is
 %% left.
@@ -161,12 +194,12 @@ all_of_three(Config) ->
     ok = kill_all(Peers),
     [ok = damage(Name, Config) || Name <- Names],
     ok = file:write_file(filename:join(dir(Third, Config), "docket.generation"), <<"x">>),
-    [A, B, C] = start_all(Names, Config),
-    [ok = docket_nodes:until(fun() -> saying("DOCKET_FORCE", Peer) =/= [] end) || Peer <- [A, B, C]],
+    [A, B, C] = [start(Name, Names, Config) || Name <- Names],
+    [ok = until(fun() -> saying("DOCKET_FORCE", Peer) =/= [] end) || Peer <- [A, B, C]],
     ?assertMatch([_ | _], saying("docket.generation is damaged", C)),
     ?assertEqual([false, false, false], [docket_nodes:is_ready(Peer) || Peer <- [A, B, C]]),
     ok = kill(B),
-    B1 = docket_nodes:start(Second, Names, [{force, true} | settings(Second, Config)]),
+    B1 = start(Second, Names, [{force, true} | Config]),
     [ok = until(Peer, ready, true) || Peer <- [A, B1, C]],
     ?assertMatch([_ | _], saying("goes on with what is left", B1)),
     Id = new_case_again(A),
@@ -174,22 +207,16 @@ all_of_three(Config) ->
     stopped([A, B1, C]).
 
 with_cases(Names, Config) ->
-    [A | _] = Peers = start_all(Names, Config),
-    [ok = until(Peer, ready, true) || Peer <- Peers],
+    [A | _] = Peers = started(Names, Config),
     Cases = [new_case(A) || _ <- lists:seq(1, 20)],
     [dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case]]) || Peer <- Peers],
     {Peers, [new_case(A) | Cases]}.
 
-damage(Name, Config) ->
-    File = filename:join(dir(Name, Config), "docket_case.DCD"),
+damage(Name, Config) -> damage(Name, "docket_case.DCD", Config).
+
+damage(Name, Base, Config) ->
+    File = filename:join(dir(Name, Config), Base),
     {ok, Bytes} = file:read_file(File),
     file:write_file(File, with_other_byte(0, Bytes)).
 
 saying(Text, Peer) -> [Line || {_, Line} <- lines(Peer), string:find(Line, Text) =/= nomatch].
-
-start_all(Names, Config) ->
-    [docket_nodes:start(Name, Names, settings(Name, Config)) || Name <- Names].
-
-settings(Name, Config) -> [{dir, dir(Name, Config)}].
-
-dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).

@@ -54,7 +54,7 @@ faults(_) ->
              {<<"{\"title\":\"a\",\"parties\":[{\"name\":\"\",\"role\":\"c\"}]}">>,
               "name of a party"},
              {<<"{\"title\":", Deep/binary>>, "not JSON"},
-                 {<<"{\"title\":", Digits/binary, "}">>, "not JSON"},
+             {<<"{\"title\":", Digits/binary, "}">>, "too many digits"},
              {binary:copy(<<" ">>, 65537), "larger than 65536"}]],
     [?assertMatch({_, {match, _}}, {Given, re:run(why(docket_input:change(Body, IfMatch)), Words)})
      || {Body, IfMatch, Words} = Given <-
@@ -79,7 +79,9 @@ queries(_) ->
                   [{<<"before">>, <<"x">>}], [{<<"state">>, <<"x">>}], [{<<"x">>, <<"x">>}]]],
     ?assertEqual({ok, #{'after' => 7, most => 100}}, docket_input:events([{<<"after">>, <<"7">>}])),
     ?assertMatch({ok, #{'after' := 0}}, docket_input:events([{<<"after">>, <<"0">>}])),
-    ?assertMatch({error, _}, docket_input:events([{<<"after">>, <<"x">>}])),
+    [?assertEqual({Text, <<"after is 0, or a whole number above 0 of at most 15 digits">>},
+                  {Text, why(docket_input:events([{<<"after">>, Text}]))})
+     || Text <- [<<"x">>, <<"-1">>, <<"1000000000000000">>]],
     ?assertEqual({ok, {<<"a">>, <<"text/plain; charset=utf-8">>}},
                  docket_input:document([{<<"name">>, <<"a">>}], "text/plain; charset=utf-8")),
     ?assertEqual({ok, {<<"a">>, <<"application/octet-stream">>}},

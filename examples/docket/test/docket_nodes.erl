@@ -4,11 +4,13 @@
 %% is no part of their network. A partition is a cookie that does not fit.
 -module(docket_nodes).
 
--export([names/1, start/3, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
+-export([names/1, started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
 -export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1, until/3,
          lines/1]).
 %% Functions that the nodes run
 -export([keep_lines/0, kept_lines/0]).
+
+-define(SETTINGS, [store, force, row_version, fragments, mode, retry, start_timeout]).
 
 %% Makes names of nodes that no other test has, one for each letter.
 names(Letters) ->
@@ -16,8 +18,15 @@ names(Letters) ->
     Id = integer_to_list(erlang:unique_integer([positive])) ++ "_" ++ os:getpid(),
     [list_to_atom([Letter | Id] ++ "@" ++ Host) || Letter <- Letters].
 
-%% Starts a node of a service with further settings.
-start(Name, Names, Settings) ->
+%% Starts all nodes of a service, and waits until they are ready.
+started(Names, Config) ->
+    Peers = [start(Name, Names, Config) || Name <- Names],
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    Peers.
+
+%% Starts a node of a service. The settings of the test come from Config; each node has a directory
+%% of its own in `dir'.
+start(Name, Names, Config) ->
     [Short, Host] = string:split(atom_to_list(Name), "@"),
     {ok, Peer, Name} = peer:start_link(#{name => Short, host => Host, connection => standard_io,
                                          shutdown => halt,
@@ -27,9 +36,18 @@ start(Name, Names, Settings) ->
     ok = peer:call(Peer, ?MODULE, keep_lines, []),
     ok = peer:call(Peer, application, load, [docket]),
     [ok = peer:call(Peer, application, set_env, [docket, Key, Value])
-     || {Key, Value} <- [{secret, "secret"}, {port, 0}, {nodes, Names}, {retry, 50} | Settings]],
+     || {Key, Value} <- [{secret, "secret"}, {port, 0}, {nodes, Names}, {retry, 50},
+                         {dir, dir(Name, Config)}
+                         | [Setting || {Key, _} = Setting <- Config,
+                                       lists:member(Key, ?SETTINGS)]]],
     {ok, _} = peer:call(Peer, application, ensure_all_started, [docket], 60000),
     Peer.
+
+dir(Name, Config) ->
+    case proplists:get_value(dir, Config) of
+        none -> none;
+        Dir -> filename:join(Dir, atom_to_list(Name))
+    end.
 
 stopped(Peers) -> [ok = peer:stop(Peer) || Peer <- Peers].
 

@@ -8,8 +8,8 @@
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
--import(docket_nodes, [stopped/1, kill/1, kill_all/1, parted/2, joined/2, on/4, is_ready/1,
-                       create/1, new_case/1, new_case_again/1, show/2, until/1]).
+-import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
+                       on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1]).
 
 -define(SECRET, "secret").
 
@@ -33,7 +33,7 @@ init_per_testcase(Case, Config) ->
     _ = application:load(docket),
     [application:set_env(docket, Key, Value)
      || {Key, Value} <- [{secret, ?SECRET}, {port, 0}, {store, ra}, {dir, Dir}]],
-    [{dir, Dir} | Config].
+    [{store, ra}, {dir, Dir} | Config].
 
 end_per_testcase(_, _) ->
     _ = application:stop(docket),
@@ -251,17 +251,6 @@ taken(Dir, Meta, Chunks) ->
     docket_ra_snapshot:recover(Dir).
 
 %% The nodes
-
-started(Names, Config) ->
-    Peers = [start(Name, Names, Config) || Name <- Names],
-    [ok = until(fun() -> is_ready(Peer) end) || Peer <- Peers],
-    Peers.
-
-start(Name, Names, Config) ->
-    docket_nodes:start(Name, Names, [{store, ra}, {dir, dir(Name, Config)}
-                                     | [Setting || {row_version, _} = Setting <- Config]]).
-
-dir(Name, Config) -> filename:join(proplists:get_value(dir, Config), atom_to_list(Name)).
 
 leader(Peer) ->
     {ok, _, {_, Node}} = on(Peer, ra, members, [on(Peer, docket_ra_member, id, [])]),

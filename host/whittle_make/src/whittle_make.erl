@@ -121,7 +121,8 @@
       | whittle_make_shake:reason()
       | whittle_make_settings:error()
       | whittle_make_request:error()
-      | {input_is_output, file:filename()}.
+      | {input_is_output, file:filename()}
+      | {output_is_packed, {Out :: file:filename(), Dir :: file:filename_all()}}.
 
 %% The keys of system_request(), and those that only request() has.
 -define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
@@ -197,6 +198,8 @@ format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
     [Out, " is the input and would be overwritten: name another output with -o"];
+format_error({output_is_packed, {Out, Dir}}) ->
+    [Out, " would be in ", Dir, ", whose files Whittle packs: name another output with -o"];
 format_error({unreadable, {settings, _, _}} = Error) -> whittle_make_settings:format_error(Error);
 format_error({bad_settings, _} = Error) -> whittle_make_settings:format_error(Error);
 format_error({unknown_option, _} = Error) -> whittle_make_request:format_error(Error);
@@ -379,8 +382,27 @@ read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib
                    {ok, Build#{system => Noted}}
            end]).
 
-name_output(#{out := _} = Build) -> {ok, Build};
-name_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
+name_output(Build) ->
+    steps([fun(_) -> named_output(Build) end,
+           fun(Named) ->
+                   case packed_dir(Named) of
+                       none -> {ok, Named};
+                       Dir -> {error, {output_is_packed, {maps:get(out, Named), Dir}}}
+                   end
+           end]).
+
+named_output(#{out := _} = Build) -> {ok, Build};
+named_output(#{system := System} = Build) -> check_output(whittle_system:name(System), Build).
+
+%% The next build would pack an output that is among the files of an application.
+packed_dir(#{out := Out, system := System}) ->
+    Packed = [filename:join(Path, Top) || #{origin := #{kind := input, path := Path}}
+                                              <- whittle_system:apps(System),
+                                          Top <- ["priv", "include"]],
+    case lists:search(fun(Dir) -> whittle_file:is_in(Out, Dir) end, Packed) of
+        {value, Dir} -> Dir;
+        false -> none
+    end.
 
 check_output(Given, #{request := #{input := Input, format := Format}} = Build) ->
     Out = case Format of

@@ -12,7 +12,7 @@
          too_many_names/1, no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, foreign_programs/1, shaken_output/1, named_output/1, input_is_output/1,
-         plan_of_another_kind/1]).
+         output_is_packed/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
@@ -22,7 +22,7 @@ all() ->
 
 groups() ->
     [{output, [], [output, foreign_programs, shaken_output, named_output, input_is_output,
-                   plan_of_another_kind]}].
+                   output_is_packed, plan_of_another_kind]}].
 
 init_per_group(output, Config) ->
     Dir = ?config(priv_dir, Config),
@@ -294,7 +294,7 @@ every_error_is_one_line(_) ->
             {needs_crash, vm}, {not_names, {"f", "?"}},
             {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
             {bad_evidence, {"f", no_evidence}},
-            {input_is_output, "x"}, {unknown_option, {x, [a, b]}},
+            {input_is_output, "x"}, {output_is_packed, {"x", "y"}}, {unknown_option, {x, [a, b]}},
             {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},
             {system, {no_such_path, "f"}}, {shake, {not_there, {"f", {m, f, 1}, ""}}},
             {pack, {is_directory, "f"}}, {runtime, {no_cache, #{}}}],
@@ -396,6 +396,16 @@ input_is_output(Config) ->
         ok = file:set_cwd(Before)
     end,
     ?assertEqual({ok, Text}, file:read_file(Tool)).
+
+%% The next build would pack the output.
+output_is_packed(Config) ->
+    Priv = filename:join([?config(dir, Config), "one", "priv"]),
+    ok = filelib:ensure_path(Priv),
+    Out = filename:join(Priv, "out"),
+    {_, {error, Error}} = built(#{out => Out}, Config),
+    ?assertEqual({output_is_packed, {Out, Priv}}, Error),
+    ?assertEqual(output_is_packed, whittle_make:code(Error)),
+    ?assertEqual({ok, []}, file:list_dir(Priv)).
 
 plan_of_another_kind(Config) ->
     Out = filename:join(?config(dir, Config), "out"),

@@ -20,9 +20,19 @@ open(#{on := On} = Reached, Modules) ->
     Live = live(Reached),
     [{remote, [{root, "distribution is on"}]}
      || #{distribution := {By, _}} <- [On], By =/= whittle_shake_roots:start()]
-        ++ [{Kind, Who} || Kind <- [data, atoms, code],
-                           Who <- [callers(Live, maps:from_keys(opening(Kind), []), Modules)],
+        ++ [{Kind, Who} || Kind <- [data, atoms, code], Who <- [openers(Kind, Live, Modules)],
                            Who =/= []].
+
+openers(data, Live, Modules) ->
+    Callees = maps:from_keys(data(), []),
+    asking(fun(Function) -> calls_one_of(Callees, Function) orelse asks_for_tokens(Function) end,
+           Live, Modules);
+openers(Kind, Live, Modules) -> callers(Live, maps:from_keys(opening(Kind), []), Modules).
+
+%% A request to an I/O server may name the function that reads the text: `{get_until, _, _,
+%% erl_scan, tokens, _}'.
+asks_for_tokens(#{atoms := Atoms}) ->
+    lists:member(erl_scan, Atoms) andalso lists:member(tokens, Atoms).
 
 %% @doc Lists the functions whose calls bring names in. The list is empty for `remote', whose
 %% names come in where distribution is on.
@@ -61,7 +71,14 @@ data() ->
      {io, read, 1}, {io, read, 2}, {io, read, 3}, {io, read, 4},
      {dets, open_file, 1}, {dets, open_file, 2}, {ets, file2tab, 1}, {ets, file2tab, 2},
      {mnesia, start, 0}, {mnesia, create_schema, 1}, {disk_log, open, 1},
-     {wrap_log_reader, open, 1}, {wrap_log_reader, open, 2}]
+     {wrap_log_reader, open, 1}, {wrap_log_reader, open, 2},
+     {beam_lib, chunks, 2}, {beam_lib, chunks, 3}, {c, erlangrc, 1},
+     {shell, start, 0}, {shell, start, 1}, {shell, start, 2}, {shell, server, 1},
+     {shell, start_interactive, 0}, {shell, start_interactive, 1}]
+        ++ [{file_sorter, F, A} || {F, As} <- [{sort, [1, 2, 3]}, {keysort, [2, 3, 4]},
+                                               {merge, [2, 3]}, {keymerge, [3, 4]},
+                                               {check, [1, 2]}, {keycheck, [2, 3]}],
+                                   A <- As]
         ++ [{io, F, A} || F <- [scan_erl_exprs, scan_erl_form, parse_erl_exprs, parse_erl_form],
                           A <- [1, 2, 3, 4]]
         ++ [{qlc, string_to_handle, A} || A <- [1, 2, 3]]
@@ -94,6 +111,8 @@ code() ->
                                   add_pathsz, set_path], A <- [1, 2]]
         ++ [{code, replace_path, A} || A <- [2, 3]]
         ++ [{erlang, F, 2} || F <- [load_module, prepare_loading]]
+        ++ [{c, F, 1} || F <- [c, l, lc, lm, nc, nl]] ++ [{c, F, 2} || F <- [c, nc]]
+        ++ [{c, c, 3}]
         ++ [{release_handler, install_release, A} || A <- [1, 2]].
 
 %% @doc Lists the program's functions that ask which functions or modules exist. Such a function

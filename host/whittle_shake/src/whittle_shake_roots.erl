@@ -32,7 +32,8 @@ calls(System, Names, Modules, {Missing, Vm}) ->
                   System, Modules).
 
 %% @doc Maps functions in C to the Erlang functions in which they continue. The emulator looks
-%% these up by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c).
+%% these up by name (`erts_export_put' in erl_bif_re.c and erl_unicode.c). It also maps the function
+%% that starts a node to the one that the new node calls, whose name is only in its command line.
 -spec traps(Vm :: whole | program) -> #{mfa() => [mfa()]}.
 traps(program) -> maps:merge(traps(whole), whittle_shake_vm:traps());
 traps(whole) ->
@@ -41,7 +42,8 @@ traps(whole) ->
       ++ [{{re, F, A}, [{re, ucompile, 2}, {re, urun, 3}, {re, grun, 3}]}
           || {F, A} <- [{run, 2}, {run, 3}, {internal_run, 4}]]
       ++ [{{unicode, characters_to_binary, 2}, [{unicode, characters_to_binary_int, 2}]},
-          {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]}]).
+          {{unicode, characters_to_list, 2}, [{unicode, characters_to_list_int, 2}]},
+          {{slave, start, 5}, [{slave, slave_start, 1}]}]).
 
 %% @doc Lists the atoms of the applications' environment, of `sys.config', of the VM's flags, and
 %% of scripts. Keys that only describe an application (its modules, its registered names, the

@@ -19,7 +19,8 @@
           whole := boolean()}.
 
 -type func() ::
-        #{calls := [mfa()],                 % by name; also funs and BIFs
+        #{calls := [mfa()],                 % by name; also funs, BIFs, and functions that
+                                            % it passes on: `timer:tc(file, consult, [F])'
           atoms := [atom()],                % may become a call's module or function
           tags := [atom()],                 % first elements of tuples
           keys := [atom()],                 % of maps
@@ -55,7 +56,9 @@ module(Value) ->
 
 summary(#{module := Module} = Value) ->
     Functions = whittle_beam_module:functions(Value),
-    Summaries = maps:map(fun(_, Function) -> func(Module, Function) end, Functions),
+    Passed = whittle_beam_calls:passed(Value),
+    Summaries = maps:map(fun(FA, Function) -> func(Module, Function, maps:get(FA, Passed)) end,
+                         Functions),
     Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
       exports => lists:sort([FA || {FA, #{exported := true}} <- maps:to_list(Functions)]),
@@ -123,13 +126,13 @@ always(Mentions, Summaries) ->
                            calls := lists:usort(Funs ++ C)}
              end, Summaries).
 
-func(Module, #{code := Code} = Function) ->
+func(Module, #{code := Code} = Function, Passed) ->
     {Sites, Taken, Asked} = sites(Code, #{}, [], [], []),
     Mentions = whittle_beam_module:references(Function),
     Terms = terms(Mentions),
     {Atoms, Tags, Funs} = mentioned(Mentions, Terms),
     Calls = [Call || Mention <- Mentions, {ok, Call} <- [call(Module, Mention)]],
-    #{calls => lists:usort(Funs ++ Calls),
+    #{calls => lists:usort(Funs ++ Passed ++ Calls),
       atoms => lists:usort(Atoms -- Taken),
       tags => lists:usort(Tags),
       keys => lists:usort([Key || {atom, Key, key} <- Mentions]

@@ -11,7 +11,7 @@
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
--export([names_from_text/1]).
+-export([named_in_a_command_line/1, names_from_text/1]).
 -export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
          feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
@@ -293,6 +293,11 @@ feature_of_start(_) ->
     ?assertEqual([], Open("ok")),
     [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
 
+%% A new node calls a function that only its command line names.
+named_in_a_command_line(_) ->
+    A = compiled(["-module(a). -export([main/0]).", "main() -> slave:start(host)."]),
+    ?assert(lists:member({slave, slave_start, 1}, live([A, otp(slave)]))).
+
 %% Names come from text in many ways.
 names_from_text(_) ->
     [begin
@@ -304,6 +309,14 @@ names_from_text(_) ->
      || {Kind, Does} <- [{data, "erl_scan:string(os:getenv([$A]))"},
                          {data, "io:parse_erl_exprs('')"}, {data, "io:scan_erl_form(user, '')"},
                          {data, "qlc:string_to_handle(os:getenv([$A]))"},
+                         {data, "beam_lib:chunks(os:getenv([$A]), [exports])"},
+                         {data, "file_sorter:sort([os:getenv([$A])], self(), [{format, term}])"},
+                         {data, "io:request(user, {get_until, unicode, [], erl_scan, tokens, "
+                          "[1]})"},
+                         {data, "c:erlangrc([node()])"}, {data, "shell:start_interactive()"},
+                         {code, "c:l(a)"},
+                         {data, "timer:tc(file, consult, [os:getenv([$A])])"},
+                         {data, "rpc:call(node(), file, consult, [os:getenv([$A])])"},
                          {atoms, "io_lib:fread([$~, $a], os:getenv([$A]))"},
                          {atoms, "argparse:parse(init:get_plain_arguments(), #{})"},
                          {atoms, "init:get_arguments()"},
@@ -377,7 +390,9 @@ feature_called_through(_) ->
                                    "io:read(x, y)", "io:read(x, y, 1)",
                                    "io:read(x, y, 1, [])", "io:scan_erl_exprs(x)",
                                    "io:scan_erl_form(x)", "io:parse_erl_exprs(x)",
-                                   "io:parse_erl_form(x)", "file_sorter:sort(x)"]]
+                                   "io:parse_erl_form(x)", "file_sorter:sort(x)",
+                                   "timer:tc(file, consult, [x])",
+                                   "spawn(file, consult, [x])"]]
       ++ [{Does, [eval, terms]} || Does <- ["file:eval(x)", "file:eval(x, [])",
                                             "file:path_eval([], x)", "file:script(x)",
                                             "file:script(x, [])",

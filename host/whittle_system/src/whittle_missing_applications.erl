@@ -2,7 +2,7 @@
 %%
 %% Two kinds of callers count. A call in a module of the input counts in any case, also one like
 %% `spawn_link(ssh, start, [])' with the names in the code, and so does
-%% `application:ensure_all_started(ssh)' (whittle_named_calls). A module of OTP
+%% `application:ensure_all_started(ssh)' (whittle_beam_calls). A module of OTP
 %% counts if the input reaches it: the input names it, or names a module that calls it, in any
 %% number of steps. OTP's own applications call some others that their `.app' files name only in
 %% `runtime_dependencies'. For example, `httpc' calls `public_key' in its first request.
@@ -16,7 +16,7 @@
 %% function of `start' starts or loads the application.
 -type call() :: {whittle_system:app_name(),
                  {whittle_system:app_name(), module(),
-                  whittle_named_calls:call()
+                  whittle_beam_calls:call()
                   | {start, {module(), atom()}, whittle_system:app_name()}}}.
 
 %% @doc Writes one line for each called application that is not packed. `Used' holds the packed
@@ -99,7 +99,7 @@ named_calls(Read, Absent, Home, Lacks) ->
                           Absent(Atom) andalso Home(Atom) =/= none orelse Lacks(Atom)
                   end, Atoms),
         {ok, Code} <- [whittle_beam:disassemble(Beam)],
-        Use <- whittle_named_calls:uses(Code),
+        Use <- whittle_beam_calls:uses(Code),
         {App, What} <- used(Use, Absent, Home, Lacks),
         not whittle_otp:does_without(Name, App)].
 

@@ -4,8 +4,8 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, found/2, matches/2,
-         below/2, absolute/1, parts/1]).
+-export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, is_in/2, found/2,
+         matches/2, below/2, absolute/1, parts/1]).
 -export([format_error/1]).
 
 %% The limit in bytes for a text of terms or lines.
@@ -109,6 +109,35 @@ is_same(One, Other) ->
         {{ok, #file_info{type = regular, major_device = Device, inode = Inode}},
          {ok, #file_info{major_device = Device, inode = Inode}}} -> true;
         _ -> false
+    end.
+
+%% @doc Tells whether a file is in a directory, or would be if somebody made it and the directories
+%% above it. It follows symbolic links.
+-spec is_in(file:filename_all(), file:filename_all()) -> boolean().
+is_in(File, Dir) ->
+    case inode(Dir) of
+        none -> false;
+        Inode -> is_above(Inode, existing(filename:dirname(filename:absname(File))))
+    end.
+
+existing(Dir) ->
+    case {inode(Dir), filename:dirname(Dir)} of
+        {none, Above} when Above =/= Dir -> existing(Above);
+        _ -> Dir
+    end.
+
+is_above(Inode, Dir) ->
+    Above = filename:join(Dir, ".."),
+    case {inode(Dir), inode(Above)} of
+        {Inode, _} -> true;
+        {Same, Same} -> false;
+        _ -> is_above(Inode, Above)
+    end.
+
+inode(Path) ->
+    case file:read_file_info(Path) of
+        {ok, #file_info{major_device = Device, inode = Inode}} -> {Device, Inode};
+        {error, _} -> none
     end.
 
 %% @doc Formats an error of this module as the rest of a sentence that begins with the file's name.

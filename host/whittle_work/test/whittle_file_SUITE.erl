@@ -4,10 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sizes/1, kinds/1, written/1, replaced/1, of_the_kernel/1, same/1, errors/1, patterns/1,
+-export([sizes/1, kinds/1, written/1, replaced/1, of_the_kernel/1, same/1, in_directory/1, errors/1,
+         patterns/1,
          link_net/1]).
 
-all() -> [sizes, kinds, written, replaced, of_the_kernel, same, errors, patterns, link_net].
+all() -> [sizes, kinds, written, replaced, of_the_kernel, same, in_directory, errors, patterns,
+          link_net].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -90,6 +92,20 @@ same(Config) ->
                  [whittle_file:is_same(One, Path)
                   || Path <- [One, Link, Hard, Other, in("", Config), in("nowhere", Config)]]),
     ?assertNot(whittle_file:is_same(in("", Config), in("", Config))).
+
+%% The directory may be the target of a link, or of a link above the file. The file need not exist.
+in_directory(Config) ->
+    Dir = in("dir", Config),
+    _ = made:file(filename:join([Dir, "sub", "file"]), "x"),
+    ok = file:make_symlink("dir", in("link", Config)),
+    ok = file:make_symlink("dir/sub", in("inner", Config)),
+    [?assertEqual({File, To, Expected},
+                  {File, To, whittle_file:is_in(in(File, Config), in(To, Config))})
+     || {File, To, Expected} <- [{"dir/sub/file", "dir", true}, {"dir/new/file", "dir", true},
+                                 {"dir/file", "link", true}, {"link/file", "dir", true},
+                                 {"inner/file", "dir", true}, {"inner/new/file", "link", true},
+                                 {"dir", "dir", false}, {"file", "dir", false},
+                                 {"dirs/file", "dir", false}, {"dir/file", "nowhere", false}]].
 
 %% A search finds the same files as filelib. In a name of a directory, no character is special.
 patterns(Config) ->

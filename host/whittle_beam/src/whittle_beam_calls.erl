@@ -1,11 +1,11 @@
-%% @hidden Finds calls whose module and function are atoms in the code, although the call does not
+%% @doc Finds calls whose module and function are atoms in the code, although the call does not
 %% stand in the table of imports: `spawn_link(ssh, start, [])', `rpc:call(Node, ssh, start, [])',
 %% `ssh:Function()', the fun `ssh:start/0' as a value, and the child specification
 %% `#{start => {ssh, start, []}}'. It also finds applications that the code starts or loads by name:
 %% `application:ensure_all_started(ssh)'.
--module(whittle_named_calls).
+-module(whittle_beam_calls).
 
--export([uses/1]).
+-export([uses/1, passed/1]).
 
 -export_type([call/0, use/0]).
 
@@ -50,21 +50,35 @@
 %% @doc Lists the uses in a module, sorted.
 -spec uses(whittle_beam_module:t()) -> [use()].
 uses(Module) ->
+    Known = known(),
+    lists:usort([Use || Function <- maps:values(whittle_beam_module:functions(Module)),
+                        Use <- in_function(Function, Known)]).
+
+%% @doc Lists for each function of a module which functions it passes on to another one that calls
+%% them, such as `spawn/3': those whose name and arity the code shows.
+-spec passed(whittle_beam_module:t()) -> #{{atom(), arity()} => [mfa()]}.
+passed(Module) ->
+    Known = known(),
+    maps:map(fun(_, #{code := Code}) ->
+                     lists:usort([{M, F, A} || {passed, {M, F, A}} <- uses(Code, #{}, Known),
+                                              F =/= any, is_integer(A)])
+             end, whittle_beam_module:functions(Module)).
+
+%% Internal
+
+known() ->
     Called = maps:from_list([{{M, F, A}, {call, Place}} || {M, Place, Functions} <- ?CALLERS,
                                                            {F, A} <- Functions]),
     Started = maps:from_list([{{M, F, A}, start} || {M, Functions} <- ?STARTERS,
                                                     {F, A} <- Functions]),
-    Known = maps:merge(Called, Started),
-    Functions = maps:values(whittle_beam_module:functions(Module)),
-    lists:usort(lists:append([uses(Code, #{}, Known) || #{code := Code} <- Functions])
-                ++ [{call, Call} || Function <- Functions,
-                                    {literal, Literal, Use} <-
-                                        whittle_beam_module:references(Function),
-                                    Use =:= value orelse Use =:= tag,
-                                    {ok, Term} <- [whittle_beam:literal(Literal)],
-                                    Call <- in_term(Term)]).
+    maps:merge(Called, Started).
 
-%% Internal
+in_function(#{code := Code} = Function, Known) ->
+    [case Use of {passed, Call} -> {call, Call}; _ -> Use end || Use <- uses(Code, #{}, Known)]
+        ++ [{call, Call} || {literal, Literal, Place} <- whittle_beam_module:references(Function),
+                            Place =:= value orelse Place =:= tag,
+                            {ok, Term} <- [whittle_beam:literal(Literal)],
+                            Call <- in_term(Term)].
 
 %% Finds funs of modules and child specifications. A literal has no other funs.
 in_term(Fun) when is_function(Fun) ->
@@ -113,7 +127,7 @@ uses([{Call, [_, {extfunc, M, F, A} | _]} | Code], Held, Known)
   when Call =:= call_ext; Call =:= call_ext_last; Call =:= call_ext_only ->
     Found = case Known of
                 #{{M, F, A} := {call, Place}} ->
-                    calls(called(Place, held({x, Place + 2}, Held), Held));
+                    [{passed, Passed} || Passed <- called(Place, held({x, Place + 2}, Held), Held)];
                 #{{M, F, A} := start} ->
                     [{start, App, {M, F}} || App <- atoms(held({x, 0}, Held))];
                 _ -> []
