@@ -105,7 +105,8 @@ every_removed_bif(Config) ->
     Lost = running:build(Source, out("lost", Config), program() ++ ["--atoms", "none"]),
     #{<<"without">> := #{<<"bifs">> := Bifs}} = info(Lost),
     ?assert(length(Bifs) > 150),
-    Names = [binary_to_list(Bif) || Bif <- Bifs],
+    %% whittle_start_without takes the place of these two, for OTP's own calls.
+    Names = [binary_to_list(Bif) || Bif <- Bifs -- [<<"re:compile/2">>, <<"re:run/2">>]],
     {0, Said} = running:run(Lost, Names),
     ?assertMatch({match, _}, re:run(Said, "(?m)^\\[\\]$")),
     ?assertMatch({match, _}, re:run(Said, "(?m)^undefined function erlang:adler32/1: removed by "
@@ -148,7 +149,7 @@ same_bytes(Config) ->
 %% Without regular expressions, reports in one line are the same.
 one_line(_) ->
     [?assertEqual({Text, re:replace(Text, ",?\r?\n *", ", ", [{return, list}, global, unicode])},
-                  {Text, whittle_start_without:one_line(Text, "", ", ", [])})
+                  {Text, whittle_start_without:one_line(Text, ",?\r?\n *", ", ", [])})
      || Text <- ["", "a", "a\nb", "a,\r\n  b\n", "\n\n a", ",,\n,", "a\r\r\nb", "\r",
                  ["a,", <<"\n \n"/utf8>>, [8364, "\n"]]]].
 

@@ -36,12 +36,14 @@ compiled(Pattern, _) -> {ok, Pattern}.
 
 %% @doc Replaces `re:run/2' in the same way. `net_kernel' checks the names of nodes with the first
 %% two patterns. `prim_tty' looks for escape sequences, and prints a text without a match as it is.
+%% This module must not match binaries, for the reason in whittle_start_cold.
 -spec matched(string(), Pattern :: term()) -> {match, []} | nomatch.
 matched(Text, "^[!-\x{ff}]*$") ->
     matched(lists:all(fun(C) -> C >= $! andalso C =< 16#ff end, line(Text)));
 matched(Text, "^[0-9A-Za-z_\\-]+$") ->
     matched(line(Text) =/= [] andalso lists:all(fun is_of_name/1, line(Text)));
-matched(_, _) -> nomatch.
+matched(_, Pattern) when binary_part(Pattern, 0, 3) =:= <<"^[\e">> -> nomatch;
+matched(Text, Pattern) -> whittle_start_removed:undefined(re, run, [Text, Pattern]).
 
 matched(true) -> {match, []};
 matched(false) -> nomatch.
@@ -60,7 +62,9 @@ is_of_name(C) -> C =:= $_ orelse C =:= $-.
 %% it, with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and
 %% the spaces after it.
 -spec one_line(text(), Pattern :: string(), string(), Options :: [term()]) -> string().
-one_line(Text, _, Instead, _) -> joined(unicode:characters_to_list(Text), Instead).
+one_line(Text, ",?\r?\n\s*", Instead, _) -> joined(unicode:characters_to_list(Text), Instead);
+one_line(Text, Pattern, Instead, Options) ->
+    whittle_start_removed:undefined(re, replace, [Text, Pattern, Instead, Options]).
 
 joined([$,, $\r, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
 joined([$,, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);

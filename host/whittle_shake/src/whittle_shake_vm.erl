@@ -19,8 +19,8 @@
 %% follows no call of `erl_init' to them.
 -define(STARTED, [zlib, erl_tracer, prim_socket, prim_net]).
 
-%% `erl_init:start/2' calls `on_load/0' of these in any case. It does not call the others of
-%% ?STARTED if the module `prim_socket' is not there.
+%% `erl_init:start/2' calls `on_load/0' of these in any case. It calls that of `prim_socket' and
+%% `prim_net' if `prim_socket' is there.
 -define(ALWAYS_STARTED, [zlib, erl_tracer]).
 
 %% Other modules with NIFs that ERTS contains. Their libraries have the names of the modules.
@@ -98,8 +98,8 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
           ++ [Name || {Name, Openers} <- ?DRIVERS, not Ports, lists:all(Dead, Openers)],
       preloaded => maps:from_list(
                      [{M, Less} || {M, Bytes} <- maps:to_list(Preloaded),
-                                   {ok, Less} <- [less(M, Bytes, maps:get(M, Keep, []),
-                                                          maps:get(M, Stubs, []))]])}.
+                                   Answering <- [started(M, Keep) ++ maps:get(M, Stubs, [])],
+                                   {ok, Less} <- [less(Bytes, maps:get(M, Keep, []), Answering)]])}.
 
 %% The program may open a port of any driver by a name from data.
 opens_ports(#{hot := Hot, summaries := Summaries, reached := #{program := Program}}) ->
@@ -108,9 +108,13 @@ opens_ports(#{hot := Hot, summaries := Summaries, reached := #{program := Progra
                       is_map_key(M, Program) andalso lists:member({erlang, open_port, 2}, Calls)
               end, maps:keys(Hot)).
 
-less(M, Bytes, Kept, Answers) ->
-    Started = [{on_load, 0, {value, ok}} || Kept =:= [], lists:member(M, ?ALWAYS_STARTED)],
-    whittle_shake_cut:module(taken_apart(Bytes), maps:from_keys(Kept, []), Started ++ Answers).
+less(Bytes, Kept, Answering) ->
+    whittle_shake_cut:module(taken_apart(Bytes), maps:from_keys(Kept, []), Answering).
+
+%% The functions that `erl_init:start/2' calls in a module without any other.
+started(M, Keep) when is_map_key(M, Keep) -> [];
+started(prim_net, Keep) -> [{on_load, 0, {value, ok}} || is_map_key(prim_socket, Keep)];
+started(M, _) -> [{on_load, 0, {value, ok}} || lists:member(M, ?ALWAYS_STARTED)].
 
 taken_apart(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),

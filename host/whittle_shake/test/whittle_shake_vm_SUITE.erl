@@ -32,10 +32,14 @@ other_functions(_) ->
 %% `on_load/0' that does nothing, or no module.
 nifs_follow_the_program(_) ->
     #{libraries := Without, preloaded := Less} = cut("main() -> ok."),
-    ?assertEqual(["erl_tracer", "prim_socket", "zlib"], lists:sort(Without -- ["inet"])),
+    ?assertEqual(["erl_tracer", "prim_net", "prim_socket", "zlib"],
+                 lists:sort(Without -- ["inet"])),
     ?assertEqual([{on_load, 0}], exports(zlib, Less)),
     ?assertEqual([{on_load, 0}], exports(erl_tracer, Less)),
     ?assertNot(is_map_key(prim_socket, Less)),
+    ?assertNot(is_map_key(prim_net, Less)),
+    #{preloaded := Sockets} = cut("main() -> prim_socket:open()."),
+    ?assertEqual([{on_load, 0}], exports(prim_net, Sockets)),
     #{libraries := With, preloaded := More} = cut("main() -> zlib:inflate(x)."),
     ?assertNot(lists:member("zlib", With)),
     %% load_nif/2 needs all functions of the library.
@@ -132,14 +136,16 @@ preloaded() ->
                {erts_internal, ["-export([await_result/1, trace/4]). await_result(_) -> ok. "
                                 "trace(_, _, _, _)", Bif]},
                {erl_init, ["-export([start/2]). start(_, _) -> zlib:on_load(), "
-                           "erl_tracer:on_load(), prim_socket:on_load()."]},
+                           "erl_tracer:on_load(), prim_socket:on_load(), prim_net:on_load()."]},
                {zlib, ["-export([on_load/0, inflate/1, other/0]). "
                        "on_load() -> erlang:load_nif(\"zlib\", 0). inflate(_)", Bif, "other()",
                        Bif]},
                {erl_tracer, ["-export([on_load/0, enabled/3, trace/5]). "
                              "on_load() -> erlang:load_nif(\"erl_tracer\", 0). "
                              "enabled(_, _, _)", Bif, "trace(_, _, _, _, _)", Bif]},
-               {prim_socket, "-export([on_load/0]). on_load() -> erlang:load_nif(\"s\", 0)."},
+               {prim_socket, ["-export([on_load/0, open/0]). "
+                              "on_load() -> erlang:load_nif(\"s\", 0). open()", Bif]},
+               {prim_net, "-export([on_load/0]). on_load() -> erlang:load_nif(\"n\", 0)."},
                {prim_inet, "-export([open/0]). open() -> ok."},
                {counters, "-export([new/0]). new() -> ok."}]]).
 
