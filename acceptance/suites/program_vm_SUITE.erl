@@ -65,14 +65,22 @@ lines_over_tcp(Config) ->
 same_faults(Config) ->
     [{Code, Whole}, {CodeOfCut, Cut}] =
         [begin
-             {Ended, Output} = running:run(running:build(running:fixture("faults"),
-                                                         out(Name, Config), Options), []),
+             {Ended, Output} = all_reports(running:build(running:fixture("faults"),
+                                                         out(Name, Config), Options)),
              {Ended, binary:split(same(Output), <<"\n">>, [global])}
          end || {Name, Options} <- [{"faults/whole", functions() ++ ["--atoms", "none"]},
                                     {"faults/cut", program() ++ ["--atoms", "none"]}]],
     ?assertEqual({7, 7}, {Code, CodeOfCut}),
     ?assert(length(Whole) > 400),
     ?assertEqual({[], []}, {Whole -- Cut, Cut -- Whole}).
+
+%% Some starts end without the report that ERTS itself writes, in any VM. Then it starts again.
+all_reports(Program) ->
+    {Ended, Output} = running:run(Program, []),
+    case binary:match(Output, <<"Error in process">>) of
+        nomatch -> all_reports(Program);
+        _ -> {Ended, Output}
+    end.
 
 %% A removed function of the program is explained as with a whole VM.
 removed_functions(Config) ->
@@ -137,9 +145,10 @@ why_cut(Config) ->
                  running:whittle(["why", Hello, "math:sin/1"])),
     ?assertEqual({0, <<"erlang:adler32/1 was removed: no kept function calls it\n\n">>},
                  running:whittle(["why", Hello, "erlang:adler32/1"])),
-    ?assertMatch({0, <<"re:run/2 was removed\n  the feature regexps is off: called by ",
-                       _/binary>>},
-                 running:whittle(["why", Hello, "re:run/2"])).
+    {0, Off} = running:whittle(["why", Hello, "re:run/2"]),
+    ?assertMatch({match, _}, re:run(Off, "^re:run/2 was removed\n")),
+    ?assertMatch({match, _}, re:run(Off, "(?m)^  the feature regexps is off: called by "
+                                    "prim_tty:insert_buf/4$")).
 
 same_bytes(Config) ->
     Again = running:build(running:example("hello"), out("again/hello", Config), program()),
