@@ -5,6 +5,10 @@
 %% when all members of the present generation have it on their disks, and confirm that the
 %% generation is still the present one. So each member has all acknowledged changes.
 %%
+%% A node that has lost rows of its own leaves: it notes its generation without members, and takes a
+%% later one, or the same again, only when it has the rows of a member. Until then this number keeps
+%% it from a node that has an earlier generation.
+%%
 %% Members that are down leave, and nodes that have loaded the tables join: a node offers the next
 %% generation to its members, first to one that was a member before. A node takes an offer only if
 %% the offer follows the generation that it has, and if it sees all the members run and sends them
@@ -113,7 +117,7 @@ join() -> offer(grow).
 
 offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
 
-%% @doc Forgets the generation, because the disk of this node lacks changes: it must not count as a
+%% @doc Leaves the generation, because the disk of this node lacks changes: it must not count as a
 %% member that has all of them. It joins again when it has loaded the tables.
 -spec leave() -> ok.
 leave() -> gen_server:call(?MODULE, leave, infinity).
@@ -163,6 +167,7 @@ compare(Node) ->
     try docket_cluster:call(Node, ?MODULE, stored, [], ?CALL_MS) of
         {{_, Members}, _} = Theirs ->
             case relation({node(), current()}, {Node, element(1, Theirs)}) of
+                theirs when Members =:= [] -> unknown;
                 theirs ->
                     case lists:member(node(), Members) andalso accept(Theirs) of
                         ok -> same;
@@ -179,6 +184,8 @@ compare(Node) ->
 %% Which of two nodes has the later generation. An offer is not complete while one of its members
 %% has another generation.
 relation({_, Same}, {_, Same}) -> same;
+relation({_, {N, []}}, {_, {N, _}}) -> theirs;
+relation({_, {N, _}}, {_, {N, []}}) -> mine;
 relation({_, {N, _}}, {_, {M, _}}) when M > N -> theirs;
 relation({_, {N, Members}}, {Other, {M, _}}) when N > M ->
     case lists:member(Other, Members) of
@@ -211,13 +218,14 @@ latest(Known) ->
         false -> unknown;
         true ->
             Most = lists:max([Number || {_, {Number, _}} <- Voters]),
-            Candidates = lists:usort([Generation || {_, {Number, _} = Generation} <- Voters,
+            Candidates = lists:usort([Generation || {_, {Number, [_ | _]} = Generation} <- Voters,
                                                     Number =:= Most]),
             Complete = [Generation || {_, Members} = Generation <- Candidates,
-                                      not lists:any(fun({Node, Other}) ->
+                                      not lists:any(fun({Node, {Number, _} = Other}) ->
                                                             lists:member(Node, Members)
                                                                 andalso Other =/= Generation
-                                                                andalso element(1, Other) >= Most
+                                                                andalso Other =/= {Number, []}
+                                                                andalso Number >= Most
                                                     end, Voters)],
             case Complete of
                 [One] -> {ok, One};
@@ -252,16 +260,22 @@ init([]) ->
                  File ->
                      case file:consult(File) of
                          {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
+                         {ok, [{{N, []}, {N, [_ | _]}} = Term]} -> Term;
                          {error, enoent} -> ?NONE;
                          _ ->
-                             docket:say(["the file ", File, " is damaged, so this node does not "
-                                         "know whether it has all changes"]),
+                             docket:say(["the file ", File, " is damaged" | without()]),
                              ?NONE
                      end
              end,
     ok = persistent_term:put(?MODULE, Stored),
     ok = net_kernel:monitor_nodes(true),
     {ok, #state{}}.
+
+without() ->
+    case docket_cluster:nodes() of
+        [_] -> "; this node writes it anew";
+        _ -> ", so this node does not know whether it has all changes, and waits for the others"
+    end.
 
 file() ->
     case docket_config:get(dir) of
@@ -274,9 +288,7 @@ file() ->
           {reply, term(), #state{}} | {noreply, #state{}}.
 handle_call({store, Stored}, _, State) -> {reply, store(Stored), State};
 handle_call(leave, _, State) ->
-    ok = persistent_term:put(?MODULE, ?NONE),
-    %% This also works while the disk is full.
-    _ = [file:delete(File) || File <- [file()], File =/= none],
+    ok = left(stored()),
     {reply, ok, State};
 handle_call({adopt, {{Number, Members}, _} = Stored}, _, State) ->
     {Known, _} = current(),
@@ -286,9 +298,13 @@ handle_call({adopt, {{Number, Members}, _} = Stored}, _, State) ->
             end,
     {reply, Reply, State};
 handle_call({accept, {{Number, _} = Next, {_, Before} = Base} = Offer}, _, State) ->
-    {Known, _} = Current = current(),
+    {Current, Former} = stored(),
     %% A node that joins, or has lost its directory, is bound by no generation before.
-    IsFree = Known =:= 0 orelse not lists:member(node(), Before) andalso Known < Number,
+    IsFree = case Current of
+                 {0, _} -> true;
+                 {Known, []} -> Known < Number orelse Next =:= Former;
+                 {Known, _} -> not lists:member(node(), Before) andalso Known < Number
+             end,
     Reply = if
                 Current =:= Next -> ok;
                 Current =:= Base; IsFree -> store(Offer);
@@ -324,6 +340,18 @@ handle_info({'DOWN', _, process, Worker, Reason}, #state{worker = Worker} = Stat
 handle_info({nodedown, Node}, #state{granted = Node} = State) ->
     {noreply, State#state{granted = none}};
 handle_info(_, State) -> {noreply, State}.
+
+left({{0, _}, _}) -> ok;
+left({{_, []}, _}) -> ok;
+left({{Number, _} = Generation, _}) ->
+    Stored = {{Number, []}, Generation},
+    case store(Stored) of
+        ok -> ok;
+        %% A full disk still lets a file go. A node without the file counts as one that has none.
+        {error, _} ->
+            _ = file:delete(file()),
+            persistent_term:put(?MODULE, Stored)
+    end.
 
 %% The file is on the disk before anyone learns the generation.
 store(Stored) ->

@@ -24,7 +24,7 @@
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
     File = filename:join(Dir, ?FILE_NAME),
-    case {file:consult(File), docket_config:get(force)} of
+    case {read(File), docket_config:get(force)} of
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
         {{ok, [{_, [_ | _] = Nodes}]}, false} ->
             case Nodes -- docket_cluster:nodes() of
@@ -32,7 +32,7 @@ check(Dir) ->
                 Missing -> {error, {fewer_nodes, Missing}}
             end;
         {{error, enoent}, _} -> written(File, {node(), [node()]});
-        {{error, Reason}, _} when is_atom(Reason) -> {error, {unreadable, {File, Reason}}};
+        {{error, Reason}, _} -> {error, {unreadable, {File, Reason}}};
         {_, false} -> {error, {damaged, File}};
         {_, true} -> ok
     end.
@@ -46,10 +46,20 @@ note() ->
         none -> ok;
         Dir ->
             File = filename:join(Dir, ?FILE_NAME),
-            case file:consult(File) of
+            case read(File) of
                 {ok, [Own]} -> ok;
                 _ -> written(File, Own)
             end
+    end.
+
+read(File) ->
+    case file:read_file(File) of
+        {ok, _} ->
+            case file:consult(File) of
+                {ok, _} = Terms -> Terms;
+                {error, _} -> damaged
+            end;
+        {error, _} = Error -> Error
     end.
 
 written(File, Own) ->

@@ -73,6 +73,8 @@ kill() ->
     _ = [killed(Process) || Master <- Masters, Process <- processes() -- [Master],
                             group_leader_of(Process) =:= Master],
     _ = [killed(Process) || Process <- named(mnesia:ms())],
+    %% OTP keeps a started application in its list until somebody stops it.
+    _ = docket_worker:run(fun() -> application:stop(mnesia) end, ?CALL_MS),
     case is_started() of
         true ->
             receive after ?POLL_MS -> ok end,

@@ -1,8 +1,8 @@
-%% @doc Checks the files of Mnesia before Mnesia reads them.
+%% @doc Checks, cuts and removes the files of Mnesia while Mnesia does not run.
 %%
 %% Mnesia deletes a file that it cannot read, leaves damaged entries out, and goes on with the rest.
-%% As the first node to load its rows it would then give this rest to all others. So a node looks
-%% at its files first, and does not change them.
+%% As the first node to load its rows it would then give this rest to all others. So a node checks
+%% its files before Mnesia reads them (docket_mnesia_damage).
 %%
 %% The files of tables and logs are logs of the module disk_log (OTP 25 to 29), which tells how many
 %% bytes it leaves out, but not where. A crash may cut off the end of a log that was open. Mnesia
@@ -12,17 +12,27 @@
 %% @hidden
 -module(docket_mnesia_files).
 
--export([check/1, check_new/1, cut/1, remove/1, is_empty/1]).
+-export([check/1, check_new/1, set_aside/1, cut/1, remove/1, is_empty/1]).
+-export([starting/1, started/1]).
 
 -export_type([error/0]).
 
 -type error() :: {damaged | missing, file:filename()}
-               | {no_schema, Dir :: file:filename()}
-               | {unreadable, {file:filename(), file:posix()}}.
+               | {no_schema | bad_schema, Dir :: file:filename()}
+               | {unreadable | not_removed, {file:filename(), file:posix() | badarg}}.
 
 -define(SCHEMA, "schema.DAT").
 -define(TABLE, ".DCD").
--define(LOGS, [?TABLE, ".DCL", ".LOG"]).
+-define(LATEST, "LATEST.LOG").
+-define(PREVIOUS, "PREVIOUS.LOG").
+%% Mnesia has started with the other files, and has made its log.
+-define(STARTED, "docket.started").
+%% The changes of a table since its file was written
+-define(CHANGES, ".DCL").
+-define(LOGS, [?TABLE, ?CHANGES, ".LOG"]).
+%% The beginning of the names of all tables
+-define(OWN, "docket_").
+-define(DECISIONS, ["DECISION.LOG", "PDECISION.LOG", "DECISION_TAB.LOG"]).
 -define(MAGIC, 1, 2, 3, 4).
 -define(CLOSED, 99, 88, 77, 11).
 -define(HEAD_BYTES, 8).                 % of a log, and of an entry
@@ -34,46 +44,95 @@
 
 %% @doc Checks that the files of a directory have all that Mnesia has written to them.
 -spec check(file:filename()) -> ok | {error, error()}.
-check(Dir) ->
+check(Dir) -> docket_attempt:steps(checks(Dir)).
+
+checks(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
-            Logs = [Name || Name <- lists:sort(Names),
-                            lists:member(filename:extension(Name), ?LOGS)],
-            docket_attempt:steps([fun() -> tables(Dir) end
-                                  | [fun() -> log(filename:join(Dir, Log)) end || Log <- Logs]]);
-        {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
+            [fun() -> tables(Dir) end, fun() -> latest(Dir) end
+             | [fun() -> log(filename:join(Dir, Log)) end || Log <- logs(Names, ?LOGS)]];
+        {error, Reason} -> [fun() -> {error, {unreadable, {Dir, Reason}}} end]
     end.
+
+%% Other files in the directory may have such names too.
+logs(Names, Extensions) ->
+    [Name || Name <- lists:sort(Names), lists:member(filename:extension(Name), Extensions),
+             lists:prefix(?OWN, Name) orelse lists:member(Name, [?LATEST, ?PREVIOUS | ?DECISIONS])].
+
+%% @doc Makes Mnesia start with the files that are left of a damaged database. A damaged log gets
+%% another name. Mnesia itself leaves out what is damaged in the file of a table.
+-spec set_aside(file:filename()) -> ok | {error, error()}.
+set_aside(Dir) ->
+    docket_attempt:steps([fun() -> set_aside_one(Check()) end || Check <- checks(Dir)]).
+
+set_aside_one({error, {damaged, File}}) ->
+    case filename:extension(File) of
+        ".LOG" -> done(File, file:rename(File, File ++ ".damaged"));
+        _ -> ok
+    end;
+set_aside_one({error, {missing, File}}) ->
+    case filename:extension(File) of
+        ?TABLE -> empty_table(File);
+        _ -> ok
+    end;
+set_aside_one(Result) -> Result.
+
+empty_table(File) ->
+    case disk_log:open([{name, ?MODULE}, {file, File}]) of
+        {ok, Log} ->
+            _ = disk_log:log(Log, mnesia_log:dcd_log_header()),
+            done(File, disk_log:close(Log));
+        {error, _} -> {error, {missing, File}}
+    end.
+
+done(_, ok) -> ok;
+done(File, {error, Reason}) -> {error, {not_removed, {File, Reason}}}.
+
+%% @doc Notes that Mnesia is about to start. It removes its former log then, and makes a new one.
+-spec starting(file:filename()) -> ok.
+starting(Dir) ->
+    _ = file:delete(filename:join(Dir, ?STARTED)),
+    ok.
+
+%% @doc Notes that Mnesia has started, and has a log. From now on the log must be there.
+-spec started(file:filename()) -> ok | {error, file:posix() | badarg | terminated}.
+started(Dir) -> docket_directory:write(filename:join(Dir, ?STARTED), []).
 
 %% @doc Checks that a directory has no tables, so that a new database may be made there.
 -spec check_new(file:filename()) -> ok | {error, error()}.
 check_new(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
-            case lists:member(?TABLE, [filename:extension(Name) || Name <- Names]) of
-                true -> {error, {no_schema, Dir}};
-                false -> ok
+            case logs(Names, [?TABLE]) of
+                [_ | _] -> {error, {no_schema, Dir}};
+                [] -> ok
             end;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
 %% @doc Cuts off what Mnesia has written to its logs behind a write that failed. Mnesia has ended,
 %% and docket has acknowledged nothing since that write. This also works while the disk is full.
--spec cut(file:filename()) -> ok.
+-spec cut(file:filename()) -> ok | {error, error()}.
 cut(Dir) ->
-    Files = [File || Name <- ["PREVIOUS.LOG", "LATEST.LOG"], File <- [filename:join(Dir, Name)],
+    Files = [File || Name <- [?PREVIOUS, ?LATEST], File <- [filename:join(Dir, Name)],
                      filelib:is_regular(File), not is_empty(File)],
-    lists:foreach(fun cut_log/1, Files).
+    docket_attempt:steps([fun() -> cut_log(File) end || File <- Files]).
 
 cut_log(File) ->
-    {ok, Device} = file:open(File, [read, write, raw, binary]),
-    {ok, Size} = file:position(Device, eof),
-    _ = case entries(Device, Size) of
-            {_, End} when End < Size ->
-                {ok, End} = file:position(Device, End),
-                [file:truncate(Device), file:sync(Device)];
-            _ -> []
-        end,
-    ok = file:close(Device).
+    case file:open(File, [read, write, raw, binary]) of
+        {ok, Device} ->
+            {ok, Size} = file:position(Device, eof),
+            Result = case entries(Device, Size) of
+                         {_, End} when End < Size ->
+                             {ok, End} = file:position(Device, End),
+                             docket_attempt:steps([fun() -> file:truncate(Device) end,
+                                                   fun() -> file:sync(Device) end]);
+                         _ -> ok
+                     end,
+            _ = file:close(Device),
+            done(File, Result);
+        {error, Reason} -> done(File, {error, Reason})
+    end.
 
 %% @doc Removes the files of Mnesia from a directory. The schema goes last: without it, the rest
 %% would belong to no database.
@@ -81,23 +140,34 @@ cut_log(File) ->
 remove(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
-            Files = [Name || Name <- Names, Extension <- [filename:extension(Name)],
-                             lists:member(Extension, [".TMP", ".DMP" | ?LOGS])],
+            Files = logs(Names, [".TMP", ".DMP" | ?LOGS]) ++ [?STARTED, ?SCHEMA],
             docket_attempt:steps([fun() -> removed(filename:join(Dir, Name)) end
-                                  || Name <- Files ++ [?SCHEMA]]);
+                                  || Name <- Files]);
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
 removed(File) ->
     case file:delete(File) of
-        {error, Reason} when Reason =/= enoent -> {error, {unreadable, {File, Reason}}};
-        _ -> ok
+        {error, enoent} -> ok;
+        Result -> done(File, Result)
     end.
 
 %% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a
 %% log and its first bytes.
 -spec is_empty(file:filename()) -> boolean().
 is_empty(File) -> filelib:file_size(File) < 2 * ?HEAD_BYTES.
+
+%% While Mnesia runs, at least one of two logs is whole: it makes a new log when the former one has
+%% its other name.
+latest(Dir) ->
+    [Started, Previous, Latest] = [filename:join(Dir, Name)
+                                   || Name <- [?STARTED, ?PREVIOUS, ?LATEST]],
+    case filelib:is_regular(Started) andalso not filelib:is_regular(Previous)
+        andalso {filelib:is_regular(Latest), is_empty(Latest)} of
+        {false, _} -> {error, {missing, Latest}};
+        {true, true} -> {error, {damaged, Latest}};
+        _ -> ok
+    end.
 
 %% Each table with a copy on this disk has its file.
 tables(Dir) ->
@@ -112,14 +182,16 @@ tables(Dir) ->
             present(Tables, File);
         %% Mnesia repairs a file that was open.
         {error, {needs_repair, _}} -> ok;
-        {error, _} -> {error, {damaged, File}}
+        {error, {file_error, _, Reason}} when Reason =/= enoent ->
+            {error, {unreadable, {File, Reason}}};
+        {error, _} -> {error, {bad_schema, Dir}}
     end.
 
 is_on_disk(schema, _) -> false;
 is_on_disk(_, Properties) ->
     lists:member(node(), proplists:get_value(disc_copies, Properties, [])).
 
-present({error, _}, File) -> {error, {damaged, File}};
+present({error, _}, File) -> {error, {bad_schema, filename:dirname(File)}};
 present(Tables, File) ->
     Files = [filename:join(filename:dirname(File), atom_to_list(Table) ++ ?TABLE)
              || Table <- lists:sort(Tables)],
@@ -132,8 +204,7 @@ log(File) ->
     case file:open(File, [read, raw, binary, {read_ahead, ?READ_AHEAD}]) of
         {ok, Device} ->
             {ok, Size} = file:position(Device, eof),
-            IsSound = is_empty(File) andalso filename:extension(File) =/= ?TABLE
-                orelse is_sound(Device, Size),
+            IsSound = is_sound(filename:extension(File), Device, Size, has_previous(File)),
             ok = file:close(Device),
             case IsSound of
                 true -> ok;
@@ -142,14 +213,30 @@ log(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-is_sound(Device, Size) ->
+%% While the former log is there, Mnesia writes its changes into the files of the tables. If that
+%% failed because the disk was full, Mnesia does it again. disk_log calls such a file closed.
+has_previous(File) ->
+    filelib:is_regular(filename:join(filename:dirname(File), ?PREVIOUS)).
+
+is_sound(Extension, _, Size, _) when Size < 2 * ?HEAD_BYTES, Extension =/= ?TABLE -> true;
+is_sound(Extension, Device, Size, HasPrevious) ->
     case entries(Device, Size) of
         {_, Size} -> true;
-        {open, End} ->
-            case file:pread(Device, End, Size - End) of
-                {ok, Rest} -> not has_entry(Rest);
-                _ -> false
-            end;
+        %% It got its name when it was complete.
+        _ when Extension =:= ?TABLE -> false;
+        {open, End} -> is_torn(Device, End, Size);
+        {closed, End} ->
+            HasPrevious andalso (Extension =:= ?CHANGES orelse End =:= ?HEAD_BYTES)
+                andalso is_torn(Device, End, Size);
+        none -> false
+    end.
+
+%% An entry behind one that cannot be read was not cut off when the process was killed. After a loss
+%% of power this may be wrong: a part of the last changes, which nobody has acknowledged, may be on
+%% the disk without those before it. And a row may hold the bytes of an entry.
+is_torn(Device, End, Size) ->
+    case file:pread(Device, End, Size - End) of
+        {ok, Rest} -> not has_entry(Rest);
         _ -> false
     end.
 
@@ -193,12 +280,11 @@ is_entry(Size, Entry) ->
     (Sum =:= <<>> orelse Sum =:= erlang:md5(<<Size:32>>)) andalso is_term(Term).
 
 is_term(Binary) ->
-    try binary_to_term(Binary) of
-        _ -> true
+    try binary_to_term(Binary, [used]) of
+        {_, Used} -> Used =:= byte_size(Binary)
     catch error:badarg -> false
     end.
 
-%% An entry behind one that cannot be read was not cut off by a crash.
 has_entry(Rest) ->
     lists:any(fun({At, _}) -> At >= 4 andalso is_whole(binary:part(Rest, At - 4,
                                                                    byte_size(Rest) - At + 4))

@@ -109,7 +109,7 @@ handle_info(disk_failed, State) ->
         true ->
             _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
-            ok = docket_mnesia_schema:write_failed(),
+            ok = docket_mnesia_damage:write_failed(),
             {noreply, again_later("the directory has no space left, or cannot be written", State)};
         false -> {noreply, State}
     end;
@@ -119,7 +119,7 @@ handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits =
 %% Mnesia ends when it cannot write, or when a node parts from it while it starts.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     ok = stop(),
-    ok = docket_mnesia_schema:write_failed(),
+    ok = docket_mnesia_damage:write_failed(),
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 

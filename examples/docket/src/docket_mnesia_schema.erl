@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_mnesia_schema).
 
--export([directory/0, attempt/1, write_failed/0, report/0, admit/1, format_error/1]).
+-export([directory/0, attempt/1, report/0, admit/1, format_error/1]).
 
 -export_type([error/0, loaded/0]).
 
@@ -14,8 +14,8 @@
 -type loaded() :: own | from_others.
 
 -type error() :: {directory, {file:filename(), file:posix()}} | {schema, term()}
-               | {load, term()} | {join, {node(), term()}} | {files, docket_mnesia_files:error()}
-               | docket_mnesia_tables:error() | docket_identity:error().
+               | {load, term()} | {join, {node(), term()}} | docket_mnesia_tables:error()
+               | docket_mnesia_damage:error().
 
 %% With less room, Mnesia does not start.
 -define(PROBE_BYTES, 100_000).
@@ -43,14 +43,6 @@ directory() ->
                 ok -> application:set_env(mnesia, dir, Dir);
                 {error, Reason} -> {error, {directory, {Dir, Reason}}}
             end
-    end.
-
-%% @doc Repairs the logs after a write that may have failed. Mnesia has ended.
--spec write_failed() -> ok.
-write_failed() ->
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> docket_mnesia_files:cut(Dir)
     end.
 
 %% @doc Tries to start the database. `wait' says what must happen first. After the given time in
@@ -136,32 +128,35 @@ known(First) ->
     docket_attempt:steps(First ++ [fun docket_mnesia_tables:check_version/0,
                                    fun docket_mnesia_tables:copy/0, fun wait/0, fun saved/0]).
 
-%% This node has no database.
+%% This node has no database. Others without one may have lost it.
 fresh(Reports) ->
-    case running(Reports) of
+    Own = {node(), {fresh, docket_generation:current()}},
+    case running([Own | Reports]) of
         [Node | _] -> known([fun() -> join(Node) end]);
         [] ->
-            Known = [Node || {Node, {fresh, _}} <- Reports],
-            case {[Node || {Node, _} <- Reports] -- Known, docket_cluster:nodes()} of
+            New = [Node || {Node, {fresh, Generation}} <- [Own | Reports],
+                           is_new(Node, Generation)],
+            case {docket_cluster:nodes() -- New, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    docket_attempt:steps([fun new/0, fun begun/0, fun found/0, fun wait/0]);
+                    docket_attempt:steps([fun docket_mnesia_damage:no_tables/0, fun begun/0,
+                                          fun found/0, fun wait/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
-                {Missing, _} ->
-                    {wait, ["has no database, and waits for ", docket_config:names(Missing),
-                            " to be ready"]}
+                {Others, _} ->
+                    {wait, ["has no database, and waits for ",
+                            docket_config:names(Others -- [node()]), " to be ready"
+                            | [". It had cases: if all nodes have lost theirs, remove the file "
+                               "docket.generation from its directory"
+                               || lists:member(node(), Others)]]}
             end
     end.
 
-checked() ->
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> docket_mnesia_files:check(Dir)
-    end.
-
-new() ->
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> said(files, docket_mnesia_files:check_new(Dir))
+%% A node begins a generation just before it makes the database. A node that is alone needs none.
+is_new(Node, Generation) ->
+    case {docket_cluster:nodes(), Generation} of
+        {[Node], _} -> true;
+        {_, {0, _}} -> true;
+        {_, {1, [Node]}} -> true;
+        _ -> false
     end.
 
 begun() ->
@@ -179,7 +174,7 @@ again(Reports) ->
                                        || {Node, {_, Generation}} <- [Own | Reports]]),
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
-        {_, [_ | _], _} -> loading_theirs(Running);
+        {_, [_ | _], _} -> loading(Running);
         {_, [], {ok, {_, Members} = Generation}} ->
             %% A member that has not taken the generation yet may lack changes.
             Taken = [Node || {Node, {waiting, Stored}} <- [Own | Reports], Stored =:= Generation],
@@ -191,10 +186,13 @@ again(Reports) ->
             end;
         {true, [], unknown} -> loading_forced();
         {false, [], unknown} ->
-            case [Node || {Node, {State, {Number, _}}} <- Reports,
-                          State =:= unknown orelse Number =:= 0] of
-                [] -> apart();
-                Missing -> later(Missing)
+            Known = [Known || {_, {State, _}} = Known <- [Own | Reports], State =/= unknown],
+            Without = [Node || {Node, {_, {Number, Members}}} <- Known,
+                               Number =:= 0 orelse Members =:= []],
+            case {[Node || {Node, {unknown, _}} <- Reports], Without} of
+                {[_ | _] = Missing, _} -> later(Missing ++ (Without -- [node()]));
+                {[], [_ | _]} -> lost(Without);
+                {[], []} -> apart()
             end
     end.
 
@@ -204,59 +202,24 @@ loading_forced() ->
     _ = [docket:say("DOCKET_FORCE is on: this node loads its own cases, and the others take them. "
                     "Start it without DOCKET_FORCE the next time")
          || docket_config:get(force), docket_cluster:nodes() =/= [node()]],
-    docket_attempt:steps([fun whole/0 | started([node()])]
-                         ++ [fun docket_mnesia_tables:check_version/0,
-                             fun begun/0, fun() -> known([]) end]).
-
-%% The others have all cases that this node has. If some of its files are damaged, it begins anew:
-%% Mnesia does not start with each of them.
-loading_theirs(Running) ->
-    case checked() of
-        ok -> loading(Running);
-        {error, Reason} ->
-            case cleared() of
-                ok -> {wait, ["removes its cases, and takes those of ",
-                              docket_config:names(Running), ": ", files_error(Reason)]};
-                Error -> Error
-            end
-    end.
-
-%% The files of a former life must not become a part of the database that this node joins.
-cleared() ->
-    ok = docket_generation:leave(),
-    case docket_config:get(dir) of
-        none -> ok;
-        Dir -> said(files, docket_mnesia_files:remove(Dir))
-    end.
+    docket_attempt:steps(started([node()]) ++ [fun docket_mnesia_tables:check_version/0,
+                                               fun begun/0, fun() -> known([]) end]).
 
 loading_own() ->
-    docket_attempt:steps([fun whole/0,
-                          fun() ->
-                                  case docket_generation:may_load_own() of
-                                      true -> loading([node()]);
-                                      false ->
-                                          {wait, "waits until most nodes let it load its cases"}
-                                  end
-                          end]).
-
-%% This node is about to load its own rows. If it has lost some of them, it no longer counts as a
-%% member that has all changes.
-whole() ->
-    case {checked(), docket_config:get(force), docket_cluster:nodes()} of
-        {ok, _, _} -> ok;
-        {{error, Reason}, true, _} ->
-            docket:say([files_error(Reason), "; DOCKET_FORCE is on: this node goes on with what is "
-                        "left"]);
-        {{error, Reason}, false, [_]} -> {error, {files, Reason}};
-        {{error, Reason}, false, _} ->
-            ok = docket_generation:leave(),
-            {wait, ["does not load its cases, and waits for those of another node: ",
-                    files_error(Reason)]}
+    case docket_generation:may_load_own() of
+        true -> loading([node()]);
+        false -> {wait, "waits until most nodes let it load its cases"}
     end.
 
 apart() ->
     {wait, "and the others have made changes without each other, and wait: decide which node has "
            "the right cases, and start it once with DOCKET_FORCE=true; the others take its cases"}.
+
+lost(Nodes) ->
+    {wait, ["finds no node that has all cases for certain: ", docket_config:names(Nodes), " lost "
+            "some, or cannot tell. Put back a copy of the directory of one of them. Or decide which "
+            "node has the right cases, and no damaged files, and start it once with "
+            "DOCKET_FORCE=true; the others take its cases"]}.
 
 later(Nodes) ->
     {wait, ["waits for the cases of ", docket_config:names(Nodes), ", which may be later ones. "
@@ -275,6 +238,12 @@ loading(Nodes) -> known(started(Nodes)).
 started(Nodes) ->
     Others = Nodes -- [node()],
     [fun() -> docket_mnesia_decisions:before_start(Others) end,
+     fun() ->
+             case Others of
+                 [] -> docket_mnesia_damage:own();
+                 _ -> docket_mnesia_damage:theirs(Nodes)
+             end
+     end,
      fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end,
      fun() -> docket_mnesia_decisions:starts(Others, fun start/0) end, fun together/0].
 
@@ -338,8 +307,10 @@ start() ->
             ok = docket_mnesia_replica:forget(),
             ok = docket_mnesia_tables:forget(),
             _ = persistent_term:erase(?MODULE),
-            docket_attempt:steps([fun() -> said(schema, mnesia:start()) end,
-                                  fun() -> said(schema, docket_disk_watch:start()) end]);
+            docket_attempt:steps([fun docket_mnesia_damage:starting/0,
+                                  fun() -> said(schema, mnesia:start()) end,
+                                  fun() -> said(schema, docket_disk_watch:start()) end,
+                                  fun docket_mnesia_damage:started/0]);
         {error, _} = Error -> Error
     end.
 
@@ -356,7 +327,7 @@ said(What, {error, Reason}) -> {error, {What, Reason}}.
 join(Node) ->
     try docket_cluster:call(Node, ?MODULE, admit, [node()], ?CALL_MS) of
         {ok, Schema} ->
-            docket_attempt:steps([fun cleared/0,
+            docket_attempt:steps([fun docket_mnesia_damage:clear/0,
                    fun() ->
                            %% A half of a schema would look like a database at the next start.
                            said(schema, docket_directory:write(schema_file(), Schema))
@@ -365,7 +336,7 @@ join(Node) ->
                    fun() -> docket_mnesia_decisions:starts([Node], fun start/0) end,
                    fun together/0]);
         ok ->
-            docket_attempt:steps([fun cleared/0, fun start/0,
+            docket_attempt:steps([fun docket_mnesia_damage:clear/0, fun start/0,
                    fun() ->
                            case mnesia:change_config(extra_db_nodes, [Node]) of
                                {ok, [_ | _]} -> ok;
@@ -427,17 +398,12 @@ name(Node) -> atom_to_list(Node).
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
-format_error({directory, Error}) -> docket_directory:format_error({write, Error});
+format_error({What, _} = Error) when What =:= directory; What =:= files ->
+    docket_mnesia_damage:format_error(Error);
 format_error({schema, Reason}) ->
     io_lib:format("Mnesia does not start with its files in ~ts (~0tp): check that this user may "
                   "write them, or start with an empty directory to take the cases of other nodes",
                   [docket_config:get(dir), Reason]);
-format_error({files, {no_schema, Dir}}) ->
-    ["the directory ", Dir, " has tables, but not the file ", ?SCHEMA_FILE, ", which describes "
-     "them: put that file back, or choose an empty directory (DOCKET_DIR)"];
-format_error({files, Reason}) ->
-    [files_error(Reason), ": put back a copy of the directory, or start once with "
-     "DOCKET_FORCE=true to go on with what is left"];
 format_error({table, {Name, Reason}}) ->
     again("Mnesia cannot make the table ~s (~0tp)", [Name, Reason]);
 format_error({load, Reason}) ->
@@ -452,8 +418,3 @@ format_error({version, {Stored, Own}}) ->
 again(Format, Values) ->
     io_lib:format(Format ++ "; it tries again. If that does not help, restart it with an empty "
                   "directory while most nodes run", Values).
-
-files_error({damaged, File}) -> ["the file ", File, " is damaged"];
-files_error({missing, File}) -> ["the file ", File, " is missing"];
-files_error({unreadable, {File, Reason}}) ->
-    ["the file ", File, " cannot be read: ", file:format_error(Reason)].

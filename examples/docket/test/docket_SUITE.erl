@@ -335,6 +335,9 @@ other_directory(_) ->
                 [{other@host, [other@host], {other_node, {other@host, Dir}}, "RELEASE_NODE"},
                  {node(), [other@host, node()], {fewer_nodes, [other@host]}, "DOCKET_FORCE"},
                  {node(), none, {damaged, File}, "DOCKET_FORCE"}]],
+    ok = file:write_file(File, [255, Text]),
+    {error, {docket, {{identity, Damaged}, _}}} = application:ensure_all_started(docket),
+    ?assertEqual({damaged, File}, Damaged),
     {match, _} = re:run(docket_identity:format_error({unreadable, {File, eacces}}), "permission"),
     application:set_env(docket, force, true),
     {ok, _} = application:ensure_all_started(docket),
@@ -357,12 +360,26 @@ damaged_directory(_) ->
     refused({missing, Table}, "docket_file.DCD is missing.*DOCKET_FORCE=true"),
     ok = file:write_file(Table, TableBytes),
     ok = file:delete(Schema),
-    refused({no_schema, Dir}, "not the file schema.DAT"),
-    ok = file:write_file(Schema, SchemaBytes),
-    ok = file:write_file(Table, Damaged),
+    refused({no_schema, Dir}, "lacks the file schema.DAT"),
     application:set_env(docket, force, true),
-    {ok, _} = application:ensure_all_started(docket),
-    {200, _, _} = ask(get, path(Id)).
+    ok = file:write_file(Schema, "x"),
+    refused({bad_schema, Dir}, "schema.DAT is damaged.*a copy of the directory"),
+    ok = file:write_file(Schema, SchemaBytes),
+    %% What is left is there then.
+    [begin
+         {_, {ok, <<Byte, Rest/binary>> = Bytes}} = {Name, file:read_file(File)},
+         [begin
+              ok = file:write_file(File, Bytes),
+              ok = Damage(),
+              application:set_env(docket, force, false),
+              {error, _} = application:ensure_all_started(docket),
+              application:set_env(docket, force, true),
+              {ok, _} = application:ensure_all_started(docket),
+              {200, _, _} = ask(get, path(Id)),
+              ok = application:stop(docket)
+          end || Damage <- [fun() -> file:write_file(File, <<(Byte bxor 1), Rest/binary>>) end,
+                            fun() -> file:delete(File) end]]
+     end || Name <- ["docket_file.DCD", "LATEST.LOG"], File <- [filename:join(Dir, Name)]].
 
 refused(Expected, Words) ->
     {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),

@@ -62,12 +62,19 @@ latest(_) ->
              {[{A, {3, [A, 'b@x']}}, {'c@x', {2, [A, 'b@x', 'c@x']}}], {ok, {3, [A, 'b@x']}}},
              %% b has refused the offer that a has.
              {[{A, {3, [A, 'b@x']}}, {'b@x', {3, ['b@x', 'c@x']}}], {ok, {3, ['b@x', 'c@x']}}},
-             {[{A, {3, [A, 'b@x']}}, {'c@x', {3, ['b@x', 'c@x']}}], unknown}]],
+             {[{A, {3, [A, 'b@x']}}, {'c@x', {3, ['b@x', 'c@x']}}], unknown},
+             %% A node that has lost rows has a vote, and no rows.
+             {[{A, {3, []}}, {'b@x', {3, [A, 'b@x']}}], {ok, {3, [A, 'b@x']}}},
+             {[{A, {3, []}}, {'b@x', {3, []}}, {'c@x', {3, [A, 'b@x', 'c@x']}}],
+              {ok, {3, [A, 'b@x', 'c@x']}}},
+             {[{A, {3, []}}, {'b@x', {2, [A, 'b@x', 'c@x']}}], unknown}]],
     [?assertEqual({Node, All, Has}, {Node, All, docket_generation:up_to_date(Node, All)})
      || {Node, All, Has} <-
             [{{A, {3, [A, 'b@x']}}, [], true},
              {{'c@x', {3, [A, 'b@x']}}, [], false},
              {{'c@x', {2, [A, 'c@x']}}, [{'b@x', {3, [A, 'b@x']}}], false},
+             {{'c@x', {2, [A, 'c@x']}}, [{A, {3, []}}], false},
+             {{'c@x', {3, [A, 'c@x']}}, [{A, {3, []}}], true},
              {{'b@x', {2, ['b@x', 'c@x']}}, [{A, {3, [A, 'b@x']}}], true}]],
     ok = application:unload(docket).
 

@@ -82,6 +82,9 @@ killed_start(Config) ->
     ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
     ?assertEqual([], on(Peer, ?MODULE, kill_in_start, [])),
     ok = on(Peer, mnesia, start, []),
+    %% A Mnesia that runs is killed too.
+    ok = on(Peer, docket_mnesia_decisions, kill, []),
+    ok = on(Peer, mnesia, start, []),
     stopped([Peer]).
 
 %% OTP has the request for a start when the process that made it is killed. Returns what is left.
@@ -142,6 +145,7 @@ pause(Config) ->
     [Name] = names(1),
     [Peer] = started([Name], [{retry, 1000} | Config]),
     ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
+    ok = docket_mnesia_files:starting(dir(Name, Config)),
     ok = file:write_file(filename:join(dir(Name, Config), "LATEST.LOG"), <<>>),
     {ok, _} = on(Peer, supervisor, restart_child, [docket_sup, store]),
     Started = on(Peer, erlang, monotonic_time, [millisecond]),
