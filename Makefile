@@ -44,6 +44,8 @@ vm: all
 runtimes:
 	@mkdir -p out
 	@./whittle build fixtures/keeper -o out/keeper >out/keeper.txt
+	@./whittle build examples/hello --shake functions --missing crash --vm program \
+		-o out/hello-program >out/hello-program.txt 2>&1
 	@for target in $(TARGETS); do \
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done

@@ -22,12 +22,13 @@
          info/1, damaged/1, cut_off/1, not_a_pack/1, stripped/1, settings_that_say_nothing/1,
          config_file/1, vm_args_file/1, flags_variables/1]).
 
-all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cold}].
+all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cut}, {group, cold}].
 
 groups() ->
     [{file, [], one_file()}, {directory, [], in_directory()},
      %% Without the cases that need all modules.
      {shaken, [], one_file() -- early_signals()},
+     {cut, [], one_file() -- early_signals()},
      %% Only the code that OTP itself uses during its start is in memory.
      {cold, [], one_file() -- early_signals()}].
 
@@ -57,6 +58,9 @@ end_per_suite(_Config) -> ok.
 init_per_group(file, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
     [{probe, running:build(running:fixture("probe"), Out)} | Config];
+init_per_group(cut, Config) ->
+    Out = filename:join(directory(Config, "cut"), "probe"),
+    [{probe, running:build(running:fixture("probe"), Out, running:cut("none"))} | Config];
 init_per_group(shaken, Config) ->
     Out = filename:join(directory(Config, "shaken"), "probe"),
     [{probe, running:build(running:fixture("probe"), Out, running:shaken("none"))} | Config];

@@ -1,7 +1,7 @@
 %% Runs programs for tests: the command itself and its outputs.
 -module(running).
 
--export([whittle/1, build/2, build/3, shaken/1]).
+-export([whittle/1, build/2, build/3, shaken/1, cut/1]).
 -export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
 -export([free_port/0, on_free_ports/2, end_epmd/1, install_charts/0]).
@@ -39,6 +39,10 @@ build(Path, Out, Options) ->
 shaken(Remote) ->
     ["--shake", "functions", "--missing", "crash", "--atoms", "none", "--data", "none",
      "--remote", Remote, "--feature", "+terms,+control,+shell"].
+
+%% Does the same, and also removes from the VM what the program does not reach.
+-spec cut(string()) -> [string()].
+cut(Remote) -> shaken(Remote) ++ ["--vm", "program"].
 
 %% Runs a program to its end.
 -spec run(file:filename(), [string()]) -> {non_neg_integer(), binary()}.

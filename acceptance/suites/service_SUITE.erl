@@ -16,10 +16,11 @@
          cookie_file_of_somebody_else/1, cookie_made_up/1,
          fixed_port_without_epmd/1, relay_between_nodes/1]).
 
-all() -> [{group, whole}, {group, shaken}, {group, cold}].
+all() -> [{group, whole}, {group, shaken}, {group, cut}, {group, cold}].
 
-%% In the group `cold', half of all functions load at their first call.
-groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cold]].
+%% In the group `cut', the VM lacks the parts that the program does not reach. In the group `cold',
+%% half of all functions load at their first call.
+groups() -> [{Name, [], cases()} || Name <- [whole, shaken, cut, cold]].
 
 cases() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -31,6 +32,7 @@ init_per_group(Name, Config) ->
                     case Name of
                         whole -> running:build(Path, Out);
                         shaken -> running:build(Path, Out, running:shaken(Remote));
+                        cut -> running:build(Path, Out, running:cut(Remote));
                         cold -> planned:build(Path, Out, planned:a_half(29))
                     end
             end,

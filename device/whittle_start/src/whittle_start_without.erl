@@ -2,6 +2,7 @@
 -module(whittle_start_without).
 
 -export([uppercase/1, lowercase/1, pid/3]).
+-export([compiled/2, matched/2, one_line/4]).
 -export([control/0, terms/1, terms/3, terms/4]).
 
 -type text() :: unicode:chardata().
@@ -28,6 +29,52 @@ lowercase(Text) ->
 pid(Node, Number, Serial) ->
     list_to_pid(lists:append(["<", integer_to_list(Node), ".", integer_to_list(Number), ".",
                               integer_to_list(Serial), ">"])).
+
+%% @doc Replaces `re:compile/2' without the feature `regexps'. Then only OTP's own code calls it.
+-spec compiled(Pattern, Options :: [term()]) -> {ok, Pattern}.
+compiled(Pattern, _) -> {ok, Pattern}.
+
+%% @doc Replaces `re:run/2' in the same way. `net_kernel' checks the names of nodes with the first
+%% two patterns. `prim_tty' looks for escape sequences, and prints a text without a match as it is.
+%% This module must not match binaries, for the reason in whittle_start_cold.
+-spec matched(string(), Pattern :: term()) -> {match, []} | nomatch.
+matched(Text, "^[!-\x{ff}]*$") ->
+    matched(lists:all(fun(C) -> C >= $! andalso C =< 16#ff end, line(Text)));
+matched(Text, "^[0-9A-Za-z_\\-]+$") ->
+    matched(line(Text) =/= [] andalso lists:all(fun is_of_name/1, line(Text)));
+matched(_, Pattern) when binary_part(Pattern, 0, 3) =:= <<"^[\e">> -> nomatch;
+matched(Text, Pattern) -> whittle_start_removed:undefined(re, run, [Text, Pattern]).
+
+matched(true) -> {match, []};
+matched(false) -> nomatch.
+
+%% `$' matches before a newline at the end, too.
+line(Text) ->
+    case lists:suffix("\n", Text) of
+        true -> lists:droplast(Text);
+        false -> Text
+    end.
+
+is_of_name(C) when C >= $0, C =< $9; C >= $A, C =< $Z; C >= $a, C =< $z -> true;
+is_of_name(C) -> C =:= $_ orelse C =:= $-.
+
+%% @doc Replaces `re:replace/4' without the feature `regexps'. Then only `logger_formatter' calls
+%% it, with the pattern `,?\\r?\\n *': each new line becomes this text, with the comma before it and
+%% the spaces after it.
+-spec one_line(text(), Pattern :: string(), string(), Options :: [term()]) -> string().
+one_line(Text, ",?\r?\n\s*", Instead, _) -> joined(unicode:characters_to_list(Text), Instead);
+one_line(Text, Pattern, Instead, Options) ->
+    whittle_start_removed:undefined(re, replace, [Text, Pattern, Instead, Options]).
+
+joined([$,, $\r, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$,, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$\r, $\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([$\n | Text], Instead) -> Instead ++ joined(unindented(Text), Instead);
+joined([C | Text], Instead) -> [C | joined(Text, Instead)];
+joined([], _) -> [].
+
+unindented([$\s | Text]) -> unindented(Text);
+unindented(Text) -> Text.
 
 %% @doc Answers `--whittle-ping' and similar flags without the feature `control': prints an error
 %% and halts.

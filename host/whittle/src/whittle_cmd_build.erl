@@ -30,9 +30,11 @@ command() ->
              default => fun whittle_runtime:default_otp/0,
              help => "the OTP release that the executable contains"},
            #{name => vm, long => "vm", value => "FLAVOR",
-             one_of => fun() -> [size, speed] end,
+             one_of => fun() -> [size, speed, program] end,
              default => fun() -> size end,
-             help => "size: the small interpreter; speed: the JIT"},
+             help => "size: the small interpreter; speed: the JIT; program: the small interpreter "
+                     "without the parts that the program cannot reach (BIFs, NIFs, drivers, "
+                     "built-in modules), with --shake functions --missing crash"},
            #{name => format, long => "format", value => "FORMAT",
              one_of => fun() -> [exe, dir] end,
              default => fun() -> exe end,
@@ -152,16 +154,27 @@ check_names(Values) ->
     end.
 
 %% A wrong specification of the VM is a usage error.
+check_vm(#{vm := program, shake := none}) -> needs_crash();
+check_vm(#{vm := program} = Values) when not is_map_key(missing, Values) -> needs_crash();
+check_vm(#{vm := program, missing := load}) -> needs_crash();
 check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
-    Spec = #{target => Target, otp => Otp, flavor => Vm, natives => []},
-    case whittle_runtime:check(Spec) of
+    Spec = #{target => Target, otp => Otp, flavor => flavor(Vm), natives => []},
+    case whittle_runtime:check(with_cut(Vm, Spec)) of
         ok -> ok;
         {error, Reason} -> whittle_failure:usage(whittle_runtime:format_error(Reason))
     end.
 
+with_cut(program, Spec) -> Spec#{cut => whittle_runtime:no_cut()};
+with_cut(_, Spec) -> Spec.
+
+needs_crash() ->
+    whittle_failure:usage("--vm program needs a plan that removes code: add --shake functions "
+                          "--missing crash").
+
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
     (maps:with([out, format, ca_certs, settings], Values))
-    #{input => Path, otp => Otp, target => Target, flavor => Vm, shake => Shake,
+    #{input => Path, otp => Otp, target => Target, flavor => flavor(Vm), shake => Shake,
+      vm => case Vm of program -> program; _ -> whole end,
       libs => string:lexemes(whittle_environment:value("ERL_LIBS", ""), ":"),
       add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
       natives => maps:get(native, Values, []),
@@ -169,6 +182,9 @@ request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values,
       includes => choice(keep_include, Values, keep, auto),
       attributes => choice(keep_attributes, Values, keep, auto),
       tell => fun tell/1}.
+
+flavor(program) -> size;
+flavor(Flavor) -> Flavor.
 
 choice(Flag, Values, Given, _) when is_map_key(Flag, Values) -> Given;
 choice(_, _, _, Default) -> Default.

@@ -132,7 +132,9 @@ help_of_command(Config) ->
            " can repeat this option\n"
            "  --otp VSN             the OTP release that the executable contains (25, 17;"
            " default: 25)\n"
-           "  --vm FLAVOR           size: the small interpreter; speed: the JIT (size, speed;"
+           "  --vm FLAVOR           size: the small interpreter; speed: the JIT; program: the small"
+           " interpreter without the parts that the program cannot reach (BIFs, NIFs, drivers,"
+           " built-in modules), with --shake functions --missing crash (size, speed, program;"
            " default: size)\n"
            "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
            " dir; default: exe)\n"
@@ -258,9 +260,16 @@ wrong_words(Config) ->
              {["build", "a", "--target=moon"],
               "--target cannot be `moon'; use one of x86_64, board; see `whittle help build'"},
              {["build", "a", "--vm", "fast"],
-              "--vm cannot be `fast'; use one of size, speed; see `whittle help build'"},
+              "--vm cannot be `fast'; use one of size, speed, program; see `whittle help "
+              "build'"},
              {["build", ".", "--vm", "speed"],
               "target x86_64 has no flavor speed; use one of size"},
+             {["build", ".", "--vm", "program"],
+              "--vm program needs a plan that removes code: add --shake functions --missing crash"},
+             {["build", ".", "--vm", "program", "--shake", "functions"],
+              "--vm program needs a plan that removes code: add --shake functions --missing crash"},
+             {["build", ".", "--vm", "program", "--shake", "functions", "--missing", "load"],
+              "--vm program needs a plan that removes code: add --shake functions --missing crash"},
              {["build", "a", "--format", "tar"],
               "--format cannot be `tar'; use one of exe, dir; see `whittle help build'"},
              {["build", ".", "--keep", "f"], "--keep has no effect without --shake: add --shake "

@@ -30,6 +30,7 @@
                                                 % loader reads; default: none
           types => keep | drop,                 % the chunk `Type', which only the JIT
                                                 % uses; default: keep
+          lines => keep | drop,                 % the chunk `Line'; default: keep
           paths => keep | drop,                 % directories of source files in the
                                                 % chunk `Line', if the paths are
                                                 % absolute; default: keep
@@ -534,6 +535,7 @@ term_chunk(Id, Beam) ->
 is_kept(_, #{keep := all}) -> true;
 is_kept(<<"Type">>, #{types := drop}) -> false;
 is_kept(<<"Type">>, _) -> true;
+is_kept(<<"Line">>, #{lines := drop}) -> false;
 is_kept(Id, Options) ->
     lists:member(Id, loader_chunks() ++ maps:get(keep, Options, [])).
 

@@ -20,6 +20,9 @@
           passes => [module()],             % default: see passes/1
           target => string(),               % default: this machine's
           flavor => size | speed,           % the interpreter or the JIT; default: size
+          vm => whole | program,            % program: without the parts of ERTS that the program
+                                            % cannot reach (whittle_runtime:cut()), which needs
+                                            % `missing => crash'; default: whole
           optimize => mix | whittle_runtime:level(), % how the compiler optimizes the VM;
                                             % default: mix, the flavor's own levels and profile
           out => file:filename(),           % default: the system's name, in this directory
@@ -124,7 +127,7 @@
 %% The keys of system_request(), and those that only request() has.
 -define(SYSTEM_KEYS, [otp_lib, input, otp, passes, flavor, libs, add, natives, outside_links,
                       includes, attributes, shake, settings, runtime, tell]).
--define(OUTPUT_KEYS, [target, optimize, out, format, ca_certs]).
+-define(OUTPUT_KEYS, [target, vm, optimize, out, format, ca_certs]).
 
 %% @doc Checks a request as {@link make/1} does first, and builds nothing.
 %%
@@ -184,7 +187,7 @@ passes(Shake) ->
 %% {@link make/1} and {@link system/1} do the same first. An unknown key, or no `unit', is a
 %% `badarg'.
 -spec check_shake(none | shake()) -> ok | {error, whittle_make_shake:conflict()}.
-check_shake(Shake) -> whittle_make_shake:check(Shake).
+check_shake(Shake) -> whittle_make_shake:check(Shake, whole).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
@@ -266,7 +269,7 @@ known_keys(Request, Known) ->
 
 with_defaults(Request) ->
     maps:merge(#{otp => whittle_runtime:default_otp(), target => whittle_runtime:default_target(),
-                 flavor => size, optimize => mix, format => exe, libs => [], add => [],
+                 flavor => size, vm => whole, optimize => mix, format => exe, libs => [], add => [],
                  natives => [], outside_links => note, includes => auto, attributes => auto,
                  shake => none,
                  runtime => #{}, tell => fun(_) -> ok end}, Request).
@@ -279,10 +282,17 @@ teller(Build) -> fun(Event) -> tell(Event, Build) end.
 
 %% Internal functions: the steps, in their order
 
-check_vm(Build) -> in(runtime, whittle_runtime:check(vm(Build, []), runtime_options(Build))).
+%% A check of a VM for one program needs no plan yet.
+check_vm(Build) ->
+    Spec = vm(Build#{cut => whittle_runtime:no_cut()}, []),
+    in(runtime, whittle_runtime:check(Spec, runtime_options(Build))).
 
-vm(#{request := Request}, Natives) ->
-    (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives}.
+vm(#{request := #{vm := Vm} = Request} = Build, Natives) ->
+    Spec = (maps:with([target, otp, flavor, optimize], Request))#{natives => Natives},
+    case Vm of
+        whole -> Spec;
+        program -> Spec#{cut => maps:get(cut, Build)}
+    end.
 
 check_request(#{request := Request} = Build) ->
     steps([fun(_) -> whittle_make_request:values(Request) end,
@@ -290,8 +300,8 @@ check_request(#{request := Request} = Build) ->
 
 %% Checks what the system of an output depends on.
 check_system(#{request := Request} = Build) ->
-    #{natives := Files, shake := Shake} = Request,
-    steps([fun(_) -> check_shake(Shake) end,
+    #{natives := Files, shake := Shake, vm := Vm} = Request,
+    steps([fun(_) -> whittle_make_shake:check(Shake, Vm) end,
            fun(_) -> check_input(Request) end,
            fun(_) -> settings(Build) end,
            fun(Settings) -> {ok, with_settings(Settings, Build)} end,
@@ -413,12 +423,13 @@ is_other_file(Input, Out) ->
         false -> ok
     end.
 
-run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := Attributes}
-                 = Request, shake := Shake, system := System, otp_lib := Otp} = Build) ->
+run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := Attributes,
+                         vm := Vm} = Request,
+             shake := Shake, system := System, otp_lib := Otp} = Build) ->
     %% Only the JIT reads the types that the compiler found.
     Types = case Flavor of size -> drop; speed -> keep end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
-                shake => Shake, otp => Otp, tables => tables(Flavor, Build),
+                shake => Shake, vm => Vm, otp => Otp, tables => tables(Flavor, Build),
                 tell => teller(Build)},
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->

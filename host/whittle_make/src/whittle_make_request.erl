@@ -55,6 +55,7 @@ forms() ->
     [{otp, {text, whittle_runtime:default_otp()}},
      {target, {text, "x86_64"}},
      {flavor, {one_of, [size, speed]}},
+     {vm, {one_of, [whole, program]}},
      {optimize, {one_of, whittle_runtime:levels()}},
      {format, {one_of, [exe, dir]}},
      {libs, {texts, ["lib"]}},

@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, read_files/1]).
+-export([check/2, read_files/1]).
 -export([name/0, doc/0, run/2]).
 -export([format_error/1]).
 
@@ -21,7 +21,8 @@
 -type conflict() :: {unknown_feature, atom()}
                   | {on_and_off, whittle_shake_feature:name()}
                   | {needs_evidence, seen}
-                  | {needs_load, seen}.
+                  | {needs_load, seen}
+                | {needs_crash, vm}.
 
 -type reason() :: conflict()
                 | {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
@@ -35,13 +36,19 @@
 -define(KEYS, [unit, missing, on, off, only, declared, seen, keep_file, evidence_file]).
 
 %% @doc Implements {@link whittle_make:check_shake/1}.
--spec check(none | whittle_make:shake()) -> ok | {error, conflict()}.
-check(none) -> ok;
-check(Shake) ->
+-spec check(none | whittle_make:shake(), Vm :: whole | program) -> ok | {error, conflict()}.
+check(none, whole) -> ok;
+check(none, program) -> {error, {needs_crash, vm}};
+check(Shake, Vm) ->
     case is_map_key(unit, Shake) andalso maps:size(maps:without(?KEYS, Shake)) of
-        0 -> go_together(Shake);
+        0 -> steps([fun(_) -> go_together(Shake) end, fun(_) -> removes(Shake, Vm) end]);
         _ -> error(badarg, [Shake])
     end.
+
+%% Cold code may call any BIF.
+removes(#{missing := crash}, program) -> ok;
+removes(_, program) -> {error, {needs_crash, vm}};
+removes(_, whole) -> ok.
 
 go_together(Shake) ->
     On = maps:get(on, Shake, []),
@@ -109,7 +116,9 @@ doc() -> "reachable code is hot; the rest is cold, or removed".
 %% @private
 -spec run(whittle_system:system(), whittle_pass:options()) ->
           {ok, whittle_system:system(), map()} | {error, {shake, whittle_shake:error()}}.
-run(System, #{shake := Options, otp := Otp} = All) ->
+run(System, #{shake := Given, otp := Otp} = All) ->
+    Vm = maps:get(vm, All, whole),
+    Options = Given#{vm => Vm},
     Part = fun(Name, Fun) -> whittle_pass:step(Name, Fun, All) end,
     Planned = steps([fun(_) -> Part(facts, fun() -> facts(System, Otp) end) end,
                      fun(Facts) ->
@@ -121,13 +130,31 @@ run(System, #{shake := Options, otp := Otp} = All) ->
                  || Note <- whittle_shake:open_calls(Plan) ++ whittle_shake:warnings(Plan)],
             Shaken = Part(rewrite, fun() -> carry_out(Plan, System) end),
             Costs = Part(costs, fun() -> whittle_shake_cost:costs(Plan, System) end),
-            {ok, Shaken, #{plan => whittle_shake_saved:new(Plan, Shaken), costs => Costs}};
+            steps([fun(_) -> cut(Vm, Plan, Otp) end,
+                   fun(Cut) ->
+                           {ok, Shaken, Cut#{plan => whittle_shake_saved:new(Plan, Shaken),
+                                             costs => Costs}}
+                   end]);
         {error, _} = Error -> Error
     end.
 
 facts(System, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
               fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
+
+%% The parts of the VM that the program does without. The VM contains modules as short as those of
+%% ERTS's own build: without lines and attributes.
+cut(whole, _, _) -> {ok, #{}};
+cut(program, Plan, Otp) ->
+    in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
+              fun(Preloaded) ->
+                      #{preloaded := Modules} = Cut = whittle_shake:vm_cut(Plan, Preloaded),
+                      {ok, #{cut => Cut#{preloaded := maps:map(fun stripped/2, Modules)}}}
+              end])).
+
+stripped(_, Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    whittle_beam:strip(#{types => drop, lines => drop}, Beam).
 
 plan(System, #{evidence := Evidence} = Options) ->
     case whittle_shake:plan(System, Options) of
@@ -165,6 +192,9 @@ format_error({needs_load, Option}) ->
     ["the option `", atom_to_list(Option), "' has the value `only', and `missing' has `crash', but "
      "the program must be able to load what the recorded run did not call: set `missing' to "
      "`load'"];
+format_error({needs_crash, vm}) ->
+    "a VM for one program needs a plan that removes code: set `shake' to a map whose `missing' is "
+    "`crash', or `vm' to `whole'";
 format_error({unreadable, {Option, File, eftype}}) ->
     [File, $\s, whittle_file:format_error(eftype), ": name a regular file with --",
      atom_to_list(Option)];

@@ -179,6 +179,16 @@ bad_shake(_) ->
                  {{on_and_off, pg}, #{on => [eval, pg], off => [pg]}},
                  {{needs_evidence, seen}, #{seen => keep}},
                  {{needs_load, seen}, #{seen => only, missing => crash, evidence_file => "f"}}]],
+    %% A VM for one program needs to know what the program never calls.
+    [?assertEqual({error, {needs_crash, vm}},
+                  whittle_make:check(#{input => "/nowhere", vm => program, shake => Shake}))
+     || Shake <- [none, #{unit => functions}, #{unit => functions, missing => load}]],
+    ?assertMatch({error, {system, {no_such_path, _}}},
+                 whittle_make:check(#{input => "/nowhere", vm => program,
+                                      shake => #{unit => functions, missing => crash}})),
+    ?assertMatch({error, {runtime, {no_cut, _}}},
+                 whittle_make:check(#{input => "/nowhere", vm => program, otp => "27",
+                                      shake => #{unit => functions, missing => crash}})),
     ?assertEqual(ok, whittle_make:check_shake(none)),
     ?assertEqual(ok, whittle_make:check_shake(#{unit => functions, on => [pg], off => [eval],
                                                 seen => only, evidence_file => "f"})).
@@ -281,7 +291,8 @@ every_error_is_one_line(_) ->
                                                 Reason <- [enoent, efbig, eftype]],
     Reasons = Files ++ [{plan_file, Plan} || Plan <- Plans]
         ++ [{unknown_feature, x}, {on_and_off, x}, {needs_evidence, seen}, {needs_load, seen},
-            {not_names, {"f", "?"}}, {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
+            {needs_crash, vm}, {not_names, {"f", "?"}},
+            {too_many_names, {"f", 2}}, {bad_settings, {"f", "x"}},
             {bad_evidence, {"f", no_evidence}},
             {input_is_output, "x"}, {output_is_packed, {"x", "y"}}, {unknown_option, {x, [a, b]}},
             {bad_value, {x, 1, {one_of, [a, b]}}}, {bad_value, {x, 1, {text, "a"}}},

@@ -104,8 +104,9 @@ file(Path, Text) ->
     #{path => Path, mode => 8#644, bytes => iolist_to_binary(Text)}.
 
 info(System, #{target := Target, flavor := Flavor, otp_vsn := OtpVsn,
-               erts_vsn := ErtsVsn}, Vm, Parts) ->
-    #{name => text(whittle_system:name(System)),
+               erts_vsn := ErtsVsn} = Runtime, Vm, Parts) ->
+    (without(Runtime))#{
+      name => text(whittle_system:name(System)),
       version => text(whittle_system:vsn(System)),
       target => text(Target),
       flavor => text(Flavor),
@@ -117,9 +118,16 @@ info(System, #{target := Target, flavor := Flavor, otp_vsn := OtpVsn,
       applications => [maps:with([name, version, license, modules, size, sha256], Part)
                        || #{kind := application} = Part <- Parts]}.
 
+%% The parts of ERTS that the VM of one program lacks.
+without(#{without := #{bifs := Bifs, libraries := Libraries, preloaded := Preloaded}}) ->
+    #{without => #{bifs => [text(io_lib:format("~ts:~ts/~b", [M, F, A])) || {M, F, A} <- Bifs],
+                   libraries => [text(Library) || Library <- Libraries],
+                   modules => [atom_to_binary(M) || M <- Preloaded]}};
+without(#{}) -> #{}.
+
 info_text(#{name := Name, version := Version, target := Target, flavor := Flavor,
             otp := Otp, erts := Erts, vm := #{size := VmSize, sha256 := VmSum},
-            linked := Linked, applications := Applications}) ->
+            linked := Linked, applications := Applications} = Info) ->
     %% io_lib returns characters, and a file holds bytes.
     Row = fun(Format, Values) ->
                   unicode:characters_to_binary(io_lib:format(Format ++ "~n", Values))
@@ -132,7 +140,11 @@ info_text(#{name := Name, version := Version, target := Target, flavor := Flavor
      [Row("application ~ts ~ts (~ts), ~b modules, ~b bytes, sha256 ~ts",
           [N, V, L, Modules, Size, Sum])
       || #{name := N, version := V, license := L, modules := Modules,
-           size := Size, sha256 := Sum} <- Applications]].
+           size := Size, sha256 := Sum} <- Applications],
+     [[[Row("without the library ~ts", [Library]) || Library <- Libraries],
+       [Row("without the built-in module ~ts", [M]) || M <- Modules],
+       [Row("without the BIF ~ts", [Bif]) || Bif <- Bifs]]
+      || #{without := #{bifs := Bifs, libraries := Libraries, modules := Modules}} <- [Info]]].
 
 licenses(Parts) ->
     Sections = [[Name, $\s, Version, " (", License, ")\n",

@@ -6,7 +6,7 @@
 -export([several_at_once/1, locked_directory/1, odd_paths/1, odd_names/1, executable/1, mapped/1,
          tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1, loaded_size/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
-         notices/1, info_beyond_latin1/1, licenses/1,
+         notices/1, parts_that_are_not_there/1, info_beyond_latin1/1, licenses/1,
          bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
          directory_edited_meanwhile/1, directory_edited_at_last/1,
          files_of_a_kind/1, foreign_executable/1, checksum/1,
@@ -20,7 +20,8 @@
 all() ->
     [several_at_once, locked_directory, odd_paths, odd_names, executable, mapped, tree, start_block,
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
-     zstd_that_talks, block_size, notices, info_beyond_latin1, licenses, bill, directory,
+     zstd_that_talks, block_size, notices, parts_that_are_not_there, info_beyond_latin1,
+     licenses, bill, directory,
      directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
      directory_edited_at_last,
      files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,
@@ -251,6 +252,25 @@ notices(Config) ->
     ?assertMatch([_], binary:matches(Licenses, <<"Apache License, Version 2.0">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"Sample's own license">>)),
     ?assertMatch([_], binary:matches(Licenses, <<"zlib 1.3.1 (Zlib)">>)).
+
+%% The VM of one program tells which parts of ERTS it lacks.
+parts_that_are_not_there(Config) ->
+    Out = filename:join(?config(dir, Config), "cut"),
+    Runtime = ?config(runtime, Config),
+    {ok, _} = whittle_pack:write(pack_samples:system(),
+                                 Runtime#{without => #{bifs => [{math, sin, 1}, {erlang, '!', 2}],
+                                                       libraries => ["zlib"],
+                                                       preloaded => [counters]}}, Out, #{}),
+    {ok, Info} = whittle_pack:read_file(Out, <<"etc/info.txt">>),
+    ?assertEqual([<<"without the library zlib">>, <<"without the built-in module counters">>,
+                  <<"without the BIF math:sin/1">>, <<"without the BIF erlang:!/2">>],
+                 [Line || <<"without ", _/binary>> = Line
+                              <- binary:split(Info, <<"\n">>, [global])]),
+    {ok, Json} = whittle_pack:read_file(Out, <<"etc/info.json">>),
+    {ok, Data} = whittle_json:decode(Json),
+    ?assertEqual(#{<<"bifs">> => [<<"math:sin/1">>, <<"erlang:!/2">>],
+                   <<"libraries">> => [<<"zlib">>], <<"modules">> => [<<"counters">>]},
+                 maps:get(<<"without">>, Data)).
 
 %% Names and versions are text in UTF-8 with any letters, in both formats.
 info_beyond_latin1(Config) ->

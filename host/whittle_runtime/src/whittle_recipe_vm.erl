@@ -16,6 +16,8 @@
                             words/1]).
 
 -export([erts/4, link/4, separate/0, profiled/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
+%% For whittle_recipe_relink
+-export([link_flags/2, libraries/3, native_archives/1, programs/0, includes/2, defines/0]).
 
 -export_type([how/0]).
 
@@ -180,13 +182,7 @@ link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     Cxx = Flavor =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
-    %% Remove this machine's paths from the debug symbols. Objects of LTO name their sources
-    %% relative to this directory, through the ERTS work directory beside it.
-    Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
-              {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
-              {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
-    Flags = ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
-        ++ [?KERNEL_HEADERS | cflags(Target, level(Level, Flavor))],
+    Flags = compile_flags(Target, level(Level, Flavor)),
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
            ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
@@ -206,8 +202,7 @@ link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
            ++ lists:append([native(N) || N <- Natives])
            ++ driver_table(Natives, Brought)},
      #{name => "link", seconds => 60, lines => 5,
-       script => tools(Target, Flags ++ profiled(Level, Profile)
-                             ++ [F ++ "=$JOBS" || F <- lto(Flavor)])
+       script => tools(Target, link_flags(Target, {Flavor, Level, Profile}))
            ++ cxx(Target, Cxx)
            ++ ["LDFLAGS=${LDFLAGS#-static}" || Linkage =:= dynamic]
            ++ ["wraps=$(sed 's/^/-Wl,--wrap=/' \"$LAUNCHER/wraps.txt\")",
@@ -221,20 +216,62 @@ link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
                   [" programs/" ++ P ++ ".o" || {P, _} <- ?PROGRAMS],
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""
                   " natives/driver_tab.o -Wl,--no-whole-archive",
-                  [" launcher/without_zstd_compressor.o" || has_zstd(Release)],
-                  [" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives],
-                  [" \"$NATIVE_" ++ N ++ "/" ++ N ++ ".o\"" || #{name := N} <- Brought],
-                  " -Wl,--start-group $inside",
-                  [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
-                  [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
-                  [" \"$OPENSSL/lib/libssl.a\"" || needs_ssl(Brought)],
-                  [" \"$OPENSSL/lib/libcrypto.a\"" || needs_openssl(Natives, Brought)],
-                  " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lethread"
-                  " -lerts_internal_r $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
+                  without_compressor(Release), native_archives(AllNatives),
+                  grouped(Triple, Release, AllNatives),
+                  " $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
      #{name => "strip", seconds => 1, lines => 5,
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                   Strip ++ " -R .comment -o \"$OUT/vm\" vm"]
            ++ ["cp \"$ERTS/estone_SUITE.erl\" \"$OUT\"" || Level =:= record]}].
+
+%% @doc Returns the compiler's flags for a link that generates the code.
+-spec link_flags(whittle_target:target(), how()) -> [string()].
+link_flags(Target, {Flavor, Level, Profile}) ->
+    compile_flags(Target, level(Level, Flavor)) ++ profiled(Level, Profile)
+        ++ [F ++ "=$JOBS" || F <- lto(Flavor)].
+
+%% Removes this machine's paths from the debug symbols. Objects of LTO name their sources
+%% relative to this directory, through the ERTS work directory beside it.
+compile_flags(Target, Level) ->
+    Places = [{"$WORK", "."}, {"$ERTS", "."}, {"../$(cat \"$ERTS/workplace\")", "."},
+              {"../$(cat \"$TERMINFO_LIB/workplace\")", "."},
+              {"$LAUNCHER", "launcher"}, {"$CXX_PARTS", "cxx"}],
+    ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
+        ++ [?KERNEL_HEADERS | cflags(Target, Level)].
+
+%% @doc Returns the words of a link that name the libraries in a VM, without those of the
+%% compiler. The variable `inside' has ERTS's own.
+-spec libraries(whittle_target:target(), string(), [whittle_runtime:native()]) -> string().
+libraries(#{triple := Triple}, Release, Natives) ->
+    lists:flatten([without_compressor(Release), grouped(Triple, Release, Natives),
+                   " -Wl,--end-group"]).
+
+without_compressor(Release) ->
+    [" launcher/without_zstd_compressor.o" || has_zstd(Release)].
+
+grouped(Triple, Release, AllNatives) ->
+    {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
+    [" -Wl,--start-group $inside",
+     [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
+     [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
+     [" \"$OPENSSL/lib/libssl.a\"" || needs_ssl(Brought)],
+     [" \"$OPENSSL/lib/libcrypto.a\"" || needs_openssl(Natives, Brought)],
+     " -L\"$ERTS/erts/lib/internal/" ++ Triple ++ "\" -lethread -lerts_internal_r"].
+
+%% @doc Returns the words of a link that name the code of NIFs and drivers.
+-spec native_archives([whittle_runtime:native()]) -> string().
+native_archives(AllNatives) ->
+    {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
+    lists:append([" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives]
+                 ++ [" \"$NATIVE_" ++ N ++ "/" ++ N ++ ".o\"" || #{name := N} <- Brought]).
+
+%% @doc Lists the names of OTP's programs inside the executable.
+-spec programs() -> [string()].
+programs() -> [Name || {Name, _} <- ?PROGRAMS].
+
+%% @doc Returns the definitions in ERTS's own makefile.
+-spec defines() -> string().
+defines() -> ?DEFINES.
 
 %% @doc Tells whether a VM with these natives contains OpenSSL's libcrypto.
 -spec needs_openssl([atom()], [whittle_runtime:native()]) -> boolean().
@@ -352,6 +389,8 @@ driver_table(Natives, Brought) ->
      "$CC $CFLAGS -w " ?DEFINES " $INCLUDES -c natives/driver_tab.c"
      " -o natives/driver_tab.o"].
 
+%% @doc Returns the line that sets INCLUDES to ERTS's directories of headers.
+-spec includes(string(), size | speed) -> [string()].
 includes(Triple, Flavor) ->
     Dirs = [Triple, "emulator/" ++ Triple, "emulator/beam", "emulator/sys/unix",
             "emulator/sys/common", "include", "include/" ++ Triple,

@@ -9,8 +9,8 @@
 -module(whittle_runtime).
 
 %% Builds
--export([check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2, targets/0, emulator/1,
-         default_target/0, otps/0, default_otp/0, levels/0,
+-export([no_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2,
+         targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
 -export([artifact/2, kept/4, unwritten/2]).
@@ -19,6 +19,7 @@
 %% The cache
 -export([cached/1, uncache/2, reading/2, alone/2]).
 
+-export_type([cut/0, without/0]).
 -export_type([job/0, given/0, spec/0, level/0, options/0, native/0, runtime/0, otp/0, suites/0,
               component/0, progress/0, reason/0]).
 
@@ -28,8 +29,18 @@
           flavor := size | speed,      % the interpreter, or the JIT
           natives := [native()],        % linked into the VM
           optimize => mix | level(),    % default: mix, the flavor's own levels and profile
-          linkage => static | dynamic}. % default: static; dynamic needs musl's libc.so
+          linkage => static | dynamic,  % default: static; dynamic needs musl's libc.so
                                         % and can load NIFs, as OTP's own suites do
+          cut => cut()}.                % default: nothing, the VM has all parts of ERTS
+
+%% The parts of ERTS that one program does without. A BIF that is no function here stays in the VM.
+-type cut() ::
+        #{functions := #{mfa() => _},   % nothing calls these; some of them are BIFs
+          libraries := [string()],      % ERTS's own NIFs and drivers: "zlib", "inet"
+          preloaded := #{module() => binary()}}. % the modules that are built into the VM
+
+%% The parts that the VM of a program does not have.
+-type without() :: #{bifs := [mfa()], libraries := [string()], preloaded := [module()]}.
 
 %% How the compiler optimizes ERTS, the launcher and OTP's NIFs, at compilation and at the link. It
 %% is for measurements: the mix of a flavor is smaller or faster. `o2', `o3', `os' and `oz' are one
@@ -80,6 +91,7 @@
           symbols := file:filename(),   % the executable's debug symbols
           programs := #{string() => file:filename()}, % by name, for the pack's bin/
           components := [component()],
+          without => without(),         % of the VM of one program
           id := string(),               % hex digits, a hash of all inputs
           dir := file:filename()}.
 
@@ -130,6 +142,10 @@
 
 %% The reasons of errors. format_error/1 formats each as one line.
 -type reason() :: whittle_runtime_error:reason().
+
+%% @doc Returns a cut for the check of a specification, before a plan has decided the cut.
+-spec no_cut() -> cut().
+no_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
 
 %% @doc Checks a specification without building anything. {@link ensure/2} does the same first.
 -spec check(spec()) -> ok | {error, reason()}.

@@ -106,10 +106,7 @@ whole_artifact(#{name := Name, task := Task, recipe := Recipe, files := Files} =
                #{identify := Identify}, Options) ->
     Source = maps:from_list([{source, From} || #{from := From} <- [Job]]),
     build(Source#{name => Name, task => Task, recipe => Recipe, files => Files,
-                  inputs => #{files => maps:map(fun(_, Bytes) ->
-                                                        whittle_digest:hex(
-                                                          crypto:hash(sha256, Bytes))
-                                                end, Files)},
+                  inputs => #{files => digests(Files)},
                   identify => Identify, variables => [], verify => [],
                   describe => fun(_) -> {ok, #{vsn => Vsn}} end}, Options).
 
@@ -168,7 +165,20 @@ target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} =
     steps([fun(_) -> whittle_source:supported(erlang, Release, Options) end,
            fun(_) -> is_level(level(Spec)) end,
            fun(_) -> whittle_target:load(Name) end,
-           fun(Target) -> fits(Target, Flavor, Release, Natives) end]).
+           fun(Target) -> fits(Target, Flavor, Release, Natives) end,
+           fun(Target) -> can_cut(Spec, Target) end]).
+
+%% The recipe of the objects was tried for these alone.
+can_cut(#{cut := _} = Spec, Target) ->
+    case Spec of
+        #{target := "x86_64", otp := "29", flavor := size, natives := []} ->
+            case {level(Spec), maps:get(linkage, Spec, static)} of
+                {mix, static} -> {ok, Target};
+                _ -> {error, {no_cut, #{}}}
+            end;
+        #{} -> {error, {no_cut, #{}}}
+    end;
+can_cut(_, Target) -> {ok, Target}.
 
 level(Spec) -> maps:get(optimize, Spec, mix).
 
@@ -270,9 +280,7 @@ brought([#{name := Name} = Native | Natives], Target, Flavor, Parts, Options) ->
 
 %% Returns all inputs of a native's compilation; checksums stand for file contents.
 essence(#{files := Files, archives := Archives} = Native) ->
-    Digest = fun(_, Bytes) -> whittle_digest:hex(crypto:hash(sha256, Bytes)) end,
-    maps:without([module, paths], Native#{files := maps:map(Digest, Files),
-                                archives := maps:map(Digest, Archives)}).
+    maps:without([module, paths], Native#{files := digests(Files), archives := digests(Archives)}).
 
 native_files(For, #{files := Files} = Native) ->
     Sources = maps:from_list([{filename:join("src", Path), Bytes}
@@ -393,58 +401,98 @@ toolchain_variables(Parts) ->
 
 %%% The executable
 
-linked(Target, {Flavor, Level, Profile}, Spec, Parts = #{erts := #{dir := Erts}}, Options) ->
+linked(Target, {Flavor, Level, Profile}, Spec, #{erts := #{dir := Erts}} = Parts, Options) ->
+    #{natives := Natives} = Spec,
+    Names = [native_name(N) || N <- Natives],
+    Given = #{target => Target, how => {Flavor, Level, name(Profile)},
+              spec => maps:remove(cut, Spec), erts => Erts, level => named(Level),
+              names => Names, listed => listed([atom_to_list(N) || N <- Names]),
+              trees => maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
+              ids => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
+              versions => maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
+              toolchain => toolchain_variables(Parts)},
+    case Spec of
+        #{cut := _} -> relinked(Given, Given#{spec := Spec}, Parts, Options);
+        #{} -> executable(whole(Given, Options), Options)
+    end.
+
+%% The VM of one program: a link of objects that all programs share.
+relinked(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts, Options) ->
+    steps([fun(_) ->
+                   build(maps:merge(whole(Given, Options), whittle_runtime_relink:objects(Given)),
+                         Options)
+           end,
+           fun(#{dir := Dir, id := Id} = Objects) ->
+                   {Job, Without} = whittle_runtime_relink:vm(Cut, Objects),
+                   #{files := Files} = Job,
+                   executable(Job#{inputs => (toolchain_ids(Parts))#{
+                                               objects => Id, files => digests(Files),
+                                               without => Without,
+                                               components => whittle_components:table()},
+                                   identify => Identify, verify => verified_always(),
+                                   variables => [{"ERTS", Erts}, {"PARTS", Dir}
+                                                 | toolchain_variables(Parts)],
+                                   describe => describe(Given, #{without => Without})}, Options)
+           end]).
+
+verified_always() -> ["vm" | whittle_recipe_vm:separate()].
+
+digests(Files) ->
+    maps:map(fun(_, Bytes) -> whittle_digest:hex(crypto:hash(sha256, Bytes)) end, Files).
+
+%% The job of a VM with all parts.
+whole(#{target := Target, how := {Flavor, Level, _} = How, spec := Spec, erts := Erts,
+        listed := Listed, trees := Trees, ids := Ids, toolchain := Toolchain} = Given, Options) ->
     #{name := Name, identify := Identify} = Target,
     #{otp := Release, natives := Natives} = Spec,
     Linkage = maps:get(linkage, Spec, static),
     Launcher = filename:join(native(Options), "launcher"),
-    Trees = maps:map(fun(_, #{dir := Dir}) -> Dir end, Parts),
-    Versions = maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
     Cxx = filename:join(native(Options), "cxx"),
-    Variables = [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]
-        ++ toolchain_variables(Parts)
-        ++ [{"TERMINFO_LIB", Dir} || #{terminfo := Dir} <- [Trees]]
-        ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
-        ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]]
-        ++ [{"NATIVE_" ++ N, Dir} || {{native, N}, Dir} <- maps:to_list(Trees)],
-    Names = [native_name(N) || N <- Natives],
-    Describe =
-        fun(Out) ->
-                case whittle_components:collect(
-                       Trees, #{flavor => Flavor, target => Target,
-                                versions => Versions}, Out) of
-                    {ok, Components} ->
-                        {ok, (in_cache(Spec))#{natives := Names,
-                                               otp_vsn => maps:get(erts, Versions),
-                                               erts_vsn => erts_vsn(Erts),
-                                               components => Components}};
-                    Error ->
-                        Error
-                end
-        end,
-    case build(#{name => string:join(["runtime-" ++ Release, Name,
-                                      atom_to_list(Flavor)
-                                      | named(Level) ++ listed([atom_to_list(N) || N <- Names])]
-                                     ++ [atom_to_list(Linkage) || Linkage =/= static],
-                                     "-"),
-                 task => "VM for " ++ Name ++ ", flavor "
-                     ++ string:join([atom_to_list(Flavor) | named(Level)], ", "),
-                 recipe => whittle_recipe_vm:link(Target, {Release, {Flavor, Level, name(Profile)}},
-                                                  Natives, Linkage),
-                 inputs => #{parts => maps:map(fun(_, #{id := Id}) -> Id end, Parts),
-                             launcher => contents(Launcher),
-                             cxx => case Flavor =:= speed
-                                        orelse lists:any(fun whittle_recipe_native:is_cxx/1,
-                                                         [N || #{} = N <- Natives]) of
-                                        true -> contents(Cxx);
-                                        false -> none
-                                    end,
-                             target => in_cache(maps:without([summary, cpu, notes, packages],
-                                                             Target)),
-                             components => whittle_components:table()},
-                 identify => Identify, variables => Variables,
-                 describe => Describe, verify => ["vm" | whittle_recipe_vm:separate()]}, Options) of
-        {ok, Built = #{dir := Dir}} ->
+    #{name => string:join(["runtime-" ++ Release, Name,
+                           atom_to_list(Flavor)
+                           | named(Level) ++ Listed]
+                          ++ [atom_to_list(Linkage) || Linkage =/= static],
+                          "-"),
+      task => "VM for " ++ Name ++ ", flavor "
+          ++ string:join([atom_to_list(Flavor) | named(Level)], ", "),
+      recipe => whittle_recipe_vm:link(Target, {Release, How}, Natives, Linkage),
+      inputs => #{parts => Ids,
+                  launcher => contents(Launcher),
+                  cxx => case Flavor =:= speed
+                             orelse lists:any(fun whittle_recipe_native:is_cxx/1,
+                                              [N || #{} = N <- Natives]) of
+                             true -> contents(Cxx);
+                             false -> none
+                         end,
+                  target => in_cache(maps:without([summary, cpu, notes, packages], Target)),
+                  components => whittle_components:table()},
+      identify => Identify,
+      variables => [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]
+          ++ Toolchain
+          ++ [{"TERMINFO_LIB", Dir} || #{terminfo := Dir} <- [Trees]]
+          ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
+          ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]]
+          ++ [{"NATIVE_" ++ N, Dir} || {{native, N}, Dir} <- maps:to_list(Trees)],
+      describe => describe(Given, #{}), verify => verified_always()}.
+
+describe(#{target := Target, how := {Flavor, _, _}, spec := Spec, erts := Erts, names := Names,
+           trees := Trees, versions := Versions}, More) ->
+    fun(Out) ->
+            case whittle_components:collect(
+                   Trees, #{flavor => Flavor, target => Target, versions => Versions}, Out) of
+                {ok, Components} ->
+                    {ok, maps:merge((in_cache(Spec))#{natives := Names,
+                                                      otp_vsn => maps:get(erts, Versions),
+                                                      erts_vsn => erts_vsn(Erts),
+                                                      components => Components}, More)};
+                Error ->
+                    Error
+            end
+    end.
+
+executable(#{} = Job, Options) ->
+    case build(Job, Options) of
+        {ok, Built = #{dir := Dir, flavour := Flavor}} ->
             {ok, (maps:remove(flavour, Built))#{
                    flavor => Flavor,
                    executable => filename:join(Dir, "vm"),

@@ -12,6 +12,7 @@
       | {unknown_target, #{target := string(), known := [string()]}}
       | {unsupported_flavor, #{flavor := atom(), target := string(), known := [atom()]}}
       | {unsupported_level, #{level := term(), known := [atom()]}}
+      | {no_cut, #{}}
       | {no_cxx, #{native := string(), target := string()}}
       | {native_twice, #{native := string()}}
       | {native_by_module, #{native := string(), module := module(), otp := string()}}
@@ -67,6 +68,9 @@ format({unsupported_flavor, #{flavor := Flavor, target := Target,
 format({unsupported_level, #{level := Level, known := Known}}) ->
     [io_lib:format("there is no level of optimization ~0tP", [Level, 8]), "; use one of ",
      commas([atom_to_list(K) || K <- Known])];
+format({no_cut, #{}}) ->
+    "Whittle can make a VM for one program only for the target x86_64 with OTP 29 and flavor size,"
+    " and without NIFs and drivers of applications; build with --vm size";
 format({no_cxx, #{native := Native, target := Target}}) ->
     ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; use"
      " another target, or a version of the library in C"];

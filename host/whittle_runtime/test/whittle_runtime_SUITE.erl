@@ -80,6 +80,9 @@ unknown_words(_) ->
     ?assertEqual(unsupported_flavor, Tag(#{flavor => tiny})),
     ?assertEqual(unsupported_level, Tag(#{optimize => o9})),
     ?assertEqual(unsupported_native, Tag(#{natives => [jiffy]})),
+    [?assertEqual({Changes, no_cut}, {Changes, Tag(Changes#{cut => whittle_runtime:no_cut()})})
+     || Changes <- [#{target => "armv7"}, #{otp => "27"}, #{flavor => speed},
+                    #{natives => [crypto]}, #{optimize => o2}, #{linkage => dynamic}]],
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
                cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
     [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
@@ -378,6 +381,7 @@ every_error_is_one_line(_) ->
               {unsupported_native, #{native => n, known => [crypto]}},
               {native_twice, #{native => "n"}},
               {native_by_module, #{native => "n", module => m, otp => "27"}},
+              {no_cut, #{}},
               {no_cxx, #{native => "n", target => "t"}},
               {no_archive, #{native => "n", target => "t", known => ["u"]}},
               {unsupported_otp, #{otp => "1", known => ["29"]}},

@@ -10,11 +10,11 @@
 -import(whittle_shake_name, [origin/1]).
 -import(whittle_work, [steps/1]).
 
--export([facts/2, plan/2, carry_out/2]).
+-export([facts/2, plan/2, carry_out/2, vm_cut/2]).
 -export([notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1, features/0, means/1]).
 -export([format_error/1, details/1]).
 
--export_type([plan/0, options/0, facts/0, declared/0, error/0]).
+-export_type([plan/0, options/0, facts/0, declared/0, vm_cut/0, error/0]).
 
 %% The number of paths in a note.
 -define(SHOWN_PATHS, 5).
@@ -23,6 +23,7 @@
         #{facts := facts(),                         % of the same system
           unit := modules | functions,              % the unit that is kept or cut
           missing => load | crash,                  % the fate of the rest; default: load
+          vm => whole | program,                    % program: shake ERTS too; default: whole
           on => [whittle_shake_feature:name()],     % features to turn on always; default: none
           off => [whittle_shake_feature:name()],    % features to refuse where they are called
           seen_on => [whittle_shake_feature:name()], % features that the recording turns on
@@ -47,6 +48,7 @@
         #{input := whittle_shake_reach:input(),     % the input of the search
           reached := whittle_shake_reach:reached(),
           missing := load | crash,
+          vm := whole | program,
           only := boolean(),                        % keeps hot only the functions that a run called
           hot := #{mfa() => []},                    % functions that stay hot
           open := [open_call()],                    % dynamic calls that nobody declared
@@ -57,6 +59,8 @@
           vms => {Counted :: pos_integer(), All :: pos_integer()}, % of the recording
           recorded => {Functions :: non_neg_integer(), OfTheBuild :: non_neg_integer()},
           summaries := #{module() => whittle_shake_summary:summary()}}.
+
+-type vm_cut() :: whittle_shake_vm:cut().
 
 -type open_call() :: {whittle_shake_dynamic:kind(), [mfa() | {root, unicode:chardata()}]}.
 
@@ -105,11 +109,14 @@ fact(M, Beam) ->
 %% functions of the recording, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
 plan(System, #{facts := Facts, unit := Unit} = Given) ->
-    Options = maps:merge(#{missing => load}, Given),
-    Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, Facts),
+    #{vm := Vm} = Options = maps:merge(#{missing => load, vm => whole}, Given),
+    Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, of_vm(Vm, Facts)),
     %% Names in such a file may be names of functions. So the plan cannot skip the file.
     steps([fun(_) -> whittle_shake_data:check_texts(System) end,
            fun(_) -> plan(System, Options, Summaries) end]).
+
+of_vm(whole, Facts) -> Facts;
+of_vm(program, Facts) -> whittle_shake_vm:without_starts(Facts).
 
 plan(System, #{evidence := Evidence} = Options, Summaries) ->
     steps([fun(_) -> whittle_shake_evidence:of_system(Evidence, System) end,
@@ -152,6 +159,11 @@ carry_out(#{missing := Missing, hot := Hot, answers := Answers} = Plan, System) 
                               lists:append(Late) ++ Before}
                      end, {System, []}, whittle_system:apps(System)),
     with_missing(Plan, System, whittle_system:set_cold(Cold, Less)).
+
+%% @doc Returns the parts of ERTS that a plan with `vm => program' leaves without a caller.
+%% `Preloaded' are the modules that the plan's facts are about too.
+-spec vm_cut(plan(), Preloaded :: #{module() => binary()}) -> vm_cut().
+vm_cut(#{vm := program} = Plan, Preloaded) -> whittle_shake_vm:cut(Plan, Preloaded).
 
 %% The specification of an application no longer lists the removed modules. Programs read this
 %% list and look for each file.
@@ -306,7 +318,7 @@ means(Kind) -> whittle_shake_dynamic:means(Kind).
 %% @doc Lists the features, each with its meaning.
 -spec features() -> [{whittle_shake_feature:name(), string()}].
 features() ->
-    Features = whittle_shake_feature:standard(),
+    Features = whittle_shake_feature:standard(program),
     [{Name, whittle_shake_feature:means(Name, Features)}
      || Name <- whittle_shake_feature:names(Features)].
 
@@ -371,8 +383,8 @@ with(Seen, System, Options, Summaries) ->
     steps([fun(_) -> decide(System, Options, Summaries) end,
            fun(Plan) -> checked(Seen, Plan, System, Options) end]).
 
-checked(Seen, #{summaries := Summaries} = Plan, System, #{seen := What} = Options) ->
-    Doing = #{features => whittle_shake_feature:standard(), off => maps:get(off, Options, [])},
+checked(Seen, #{summaries := Summaries, vm := Vm} = Plan, System, #{seen := What} = Options) ->
+    Doing = #{features => whittle_shake_feature:standard(Vm), off => maps:get(off, Options, [])},
     case {whittle_shake_unplanned:unplanned(Seen, Doing, Plan), What} of
         {[], _} -> {ok, Plan};
         {Unplanned, refuse} -> {error, {unplanned, Unplanned}};
@@ -402,8 +414,8 @@ decide(System, Options, Summaries) ->
     end.
 
 reach(System, Options, Kept, Summaries) ->
-    Features = whittle_shake_feature:standard(),
-    Missing = maps:get(missing, Options),
+    #{missing := Missing, vm := Vm} = Options,
+    Features = whittle_shake_feature:standard(Vm),
     Names = whittle_shake_source:names(System),
     Atoms = whittle_shake_roots:atoms(System, Names),
     Program = program(System),
@@ -412,10 +424,10 @@ reach(System, Options, Kept, Summaries) ->
               own => maps:with(own(System), Program),
               data => whittle_shake_data:data(System, Summaries),
               lists => whittle_shake_data:lists(System, Program, Summaries),
-              calls => whittle_shake_roots:calls(System, Names, Summaries, Missing),
+              calls => whittle_shake_roots:calls(System, Names, Summaries, {Missing, Vm}),
               kept => Kept,
               answered => Missing =:= crash,
-              traps => maps:merge(whittle_shake_roots:traps(),
+              traps => maps:merge(whittle_shake_roots:traps(Vm),
                                   whittle_shake_source:headers(System, Summaries)),
               atoms => Atoms ++ [{M, Origin} || {{M, _, _}, Origin} <- Kept],
               made => whittle_shake_roots:made(),
@@ -432,7 +444,7 @@ reach(System, Options, Kept, Summaries) ->
         {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_calls, Undeclared}};
         {[], _} ->
-            {ok, #{input => Input, reached => Reached, missing => Missing,
+            {ok, #{input => Input, reached => Reached, missing => Missing, vm => Vm,
                    only => is_map_key(only, Options), open => Undeclared,
                    asked_off => maps:get(off, Options, []),
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
@@ -461,7 +473,9 @@ on(System, Atoms, Features, Options) ->
                  files => [unicode:characters_to_list(filename:basename(Path))
                            || Path <- maps:keys(whittle_system:files(System))],
                  config => [Atom || {Atom, _} <- Atoms] ++ whittle_shake_roots:uses(System)},
-    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, [])]
+    Known = whittle_shake_feature:names(Features),
+    %% A whole VM has the features of ERTS.
+    [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, []), lists:member(Name, Known)]
         ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
         ++ [{Name, {root, ["the packed ", packed(Word)]}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].

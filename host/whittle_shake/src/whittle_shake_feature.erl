@@ -15,6 +15,8 @@
 %%                                             % for data of this form; a list needs all its
 %%                                             % uses, anywhere in the program
 %%          needs => [Name],                   % features that it turns on
+%%          vm => program,                     % a part of ERTS: only a VM for one program
+%%                                             % can do without it
 %%          starts => true,                    % stock nodes start with it: it is on where
 %%                                             % nothing answers for it
 %%          brings => [atom()],                % names that it makes from text
@@ -27,7 +29,8 @@
 %% A call to a function of a feature that is off and has no answer raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/0, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
+-export([standard/1, new/1, names/1, means/2, needs/2, brings/2, starts/1]).
+-export([is_of_vm/2]).
 -export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2, goes_on/1]).
 
 -export_type([name/0, features/0, definition/0, use/0, answer/0]).
@@ -41,6 +44,7 @@
           words => [module()],
           used => [use() | [use()]],
           needs => [name()],
+          vm => program,
           starts => true,
           brings => [atom()],
           flags => [string()],
@@ -59,11 +63,20 @@
             used := #{use() => [{name(), All :: [use()]}]},
             answers := #{mfa() => answer()}}.
 
-%% @doc Reads the features of OTP's kernel and stdlib.
--spec standard() -> features().
-standard() ->
+%% @doc Reads the features of OTP's kernel and stdlib, and of ERTS for a VM for one program.
+-spec standard(Vm :: whole | program) -> features().
+standard(Vm) ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
-    new(Terms).
+    new(of_vm(Vm, Terms)).
+
+of_vm(program, Terms) -> Terms;
+of_vm(whole, Terms) ->
+    {Parts, Here} = lists:partition(fun({_, Feature}) -> is_map_key(vm, Feature) end, Terms),
+    Names = [Name || {Name, _} <- Parts],
+    [{Name, case Feature of
+                #{needs := Needs} -> Feature#{needs := Needs -- Names};
+                #{} -> Feature
+            end} || {Name, Feature} <- Here].
 
 %% @doc Makes features from these definitions.
 -spec new([{name(), definition()}]) -> features().
@@ -95,6 +108,10 @@ used(Feature) ->
 %% @doc Lists the names of the features, sorted.
 -spec names(features()) -> [name()].
 names(#{definitions := Definitions}) -> lists:sort(maps:keys(Definitions)).
+
+%% @doc Tells whether a feature is a part of ERTS.
+-spec is_of_vm(name(), features()) -> boolean().
+is_of_vm(Name, #{definitions := Definitions}) -> is_map_key(vm, maps:get(Name, Definitions)).
 
 %% @doc Returns the benefit of a feature for a user.
 -spec means(name(), features()) -> string().

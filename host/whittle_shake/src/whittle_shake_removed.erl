@@ -17,7 +17,7 @@
 -spec names(whittle_shake:plan(), Before :: whittle_system:system(),
             After :: whittle_system:system()) -> [mfa() | module()].
 names(#{hot := Hot, answers := Answers, summaries := Summaries,
-        reached := #{blocked := Blocked}}, Before, After) ->
+        reached := #{blocked := Blocked}} = Plan, Before, After) ->
     Here = maps:from_keys([M || {_, M, _} <- whittle_system:modules(After)], []),
     {Parts, Gone} = lists:partition(fun(M) -> is_map_key(M, Here) end,
                                     [M || {_, M, _} <- whittle_system:modules(Before)]),
@@ -26,8 +26,9 @@ names(#{hot := Hot, answers := Answers, summaries := Summaries,
                     is_map_key(M, Here), #{M := #{functions := #{{F, A} := _}}} <- [Summaries]],
     Exported = [{M, F, A} || M <- Parts, #{M := #{exports := Exports}} <- [Summaries],
                              {F, A} <- Exports, F =/= module_info],
-    Gone ++ lists:usort([Mfa || Mfa <- Exported ++ Asked, not is_map_key(Mfa, Hot),
-                                not is_map_key(Mfa, Answering)]).
+    Gone ++ whittle_shake_vm:removed(Plan, Before)
+        ++ lists:usort([Mfa || Mfa <- Exported ++ Asked, not is_map_key(Mfa, Hot),
+                               not is_map_key(Mfa, Answering)]).
 
 %% @doc Encodes these names as a set. The hashes are sorted. The set holds first the high byte of
 %% each, then the other two bytes of each. The high bytes compress well.

@@ -4,7 +4,7 @@
 %% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, calls/4, traps/0, atoms/2, uses/1, made/0, flags/1]).
+-export([start/0, application/1, calls/4, traps/1, atoms/2, uses/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -16,10 +16,11 @@ application(Name) -> io_lib:format("the application ~ts", [Name]).
 
 %% @doc Lists the functions that are called from outside the code, each with its caller.
 -spec calls(whittle_system:system(), whittle_shake_source:names(),
-            #{module() => whittle_shake_summary:summary()}, Missing :: load | crash) ->
+            #{module() => whittle_shake_summary:summary()},
+            {Missing :: load | crash, Vm :: whole | program}) ->
           [{mfa(), whittle_shake_reach:origin()}].
-calls(System, Names, Modules, Missing) ->
-    vm(Modules) ++ boot(System) ++ flag_calls(System, Modules)
+calls(System, Names, Modules, {Missing, Vm}) ->
+    vm(Vm, Modules) ++ boot(System) ++ flag_calls(System, Modules)
         ++ [{Fun, From} || {From, Term} <- settings(System),
                            Fun <- whittle_shake_summary:funs(Term)]
         ++ whittle_shake_source:calls(Names, Modules)
@@ -33,8 +34,9 @@ calls(System, Names, Modules, Missing) ->
 %% @doc Maps functions to those that they call, although no code names these. A function in C
 %% continues in Erlang: the emulator looks its traps up by name (`erts_export_put' in erl_bif_re.c
 %% and erl_unicode.c). And the function that starts a node names another one in the command line.
--spec traps() -> #{mfa() => [mfa()]}.
-traps() ->
+-spec traps(Vm :: whole | program) -> #{mfa() => [mfa()]}.
+traps(program) -> maps:merge(traps(whole), whittle_shake_vm:traps());
+traps(whole) ->
     maps:from_list(
       [{{re, F, A}, [{re, ucompile, 2}]} || {F, A} <- [{compile, 1}, {compile, 2}]]
       ++ [{{re, F, A}, [{re, ucompile, 2}, {re, urun, 3}, {re, grun, 3}]}
@@ -77,10 +79,16 @@ flags(System) ->
 
 %% The C code calls functions of these modules by name (erts/emulator/beam, `am_' and BIF_TRAP),
 %% and passes funs of them to processes that it starts.
-vm(Modules) ->
-    Called = [erlang, erts_internal, error_handler, erl_init, erts_code_purger,
-              erts_dirty_process_signal_handler, erts_literal_area_collector,
-              erts_trace_cleaner, prim_eval],
+vm(whole, Modules) -> exports([erlang, erts_internal | called()], Modules);
+vm(program, Modules) ->
+    exports(called(), Modules)
+        ++ [{Mfa, root("the VM")} || Mfa <- whittle_shake_vm:roots(Modules)].
+
+called() ->
+    [error_handler, erl_init, erts_code_purger, erts_dirty_process_signal_handler,
+     erts_literal_area_collector, erts_trace_cleaner, prim_eval].
+
+exports(Called, Modules) ->
     [{{M, F, A}, root("the VM")}
      || M <- Called, #{exports := Exports} <- [maps:get(M, Modules, #{exports => []})],
         {F, A} <- Exports].

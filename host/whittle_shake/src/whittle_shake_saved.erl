@@ -189,7 +189,7 @@ weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes
     Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Saved) =:= kept],
     All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Here]),
     Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live, Homes) end, Here),
-    Features = whittle_shake_feature:standard(),
+    Features = whittle_shake_feature:standard(program),
     Own = maps:map(fun(Name, _) ->
                            [Mfa || {M, _, _} = Mfa <- Here,
                                    whittle_shake_feature:of_module(M, Features) =:= {ok, Name}]

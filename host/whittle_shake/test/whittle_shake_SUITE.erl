@@ -318,7 +318,7 @@ features_are_of_otp(_) ->
     [?assertMatch({Name, [_ | _]}, {Name, Means}) || {Name, #{means := Means}} <- Terms],
     ?assertEqual([], [Need || {_, Feature} <- Terms, Need <- maps:get(needs, Feature, []),
                               not lists:member(Need, Names)]),
-    Keys = [means, modules, except, functions, words, used, needs, starts, brings, flags, files,
+    Keys = [means, modules, except, functions, words, used, needs, vm, starts, brings, flags, files,
             config, answers],
     ?assertEqual([], [Key || {_, Feature} <- Terms,
                              Key <- maps:keys(maps:without(Keys, Feature))]),

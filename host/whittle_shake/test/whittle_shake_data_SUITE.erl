@@ -326,4 +326,4 @@ found(System) ->
     Modules = #{target => #{exports => [{live, 0}, {dead, 0}]}},
     Names = whittle_shake_source:names(System),
     [Atom || {Atom, _} <- whittle_shake_roots:atoms(System, Names)]
-        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Names, Modules, crash)].
+        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Names, Modules, {crash, whole})].

@@ -374,8 +374,9 @@ feature_called_through(_) ->
     On = fun(Does, Input) ->
                  A = compiled(["-module(a). -export([main/0]).", "main() -> " ++ Does ++ "."]),
                  #{on := On, refused := Refused} =
-                     reached([A | Otp], maps:merge(#{features => whittle_shake_feature:standard()},
-                                                   Input)),
+                     reached([A | Otp],
+                             maps:merge(#{features => whittle_shake_feature:standard(whole)},
+                                        Input)),
                  {lists:sort(maps:keys(On)), Refused}
          end,
     whittle_work:map(
@@ -657,7 +658,7 @@ reached(Modules, Input) ->
                                    {ok, Summary} <- [whittle_shake_summary:module(Module)]]),
     whittle_shake_reach:reach(
       maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
-                   kept => [], traps => whittle_shake_roots:traps(), atoms => [],
+                   kept => [], traps => whittle_shake_roots:traps(whole), atoms => [],
                    made => [],
                    data => none, lists => none,
                    known => known([]), features => whittle_shake_feature:new([]),

@@ -17,6 +17,7 @@
           includes => keep | auto,          % whittle_pass_files; default: auto
           shake => none | #{missing := load | crash, atom() => term()}, % whittle_pass_start, and
                                             % the pass that shakes; default: none
+          vm => whole | program,            % whittle_make_shake; default: whole
           otp => whittle_otp_lib:otp_lib(), % whittle_make_shake, whittle_make_tables
           tables => none | map(),           % whittle_make_tables: the options of the cache;
                                             % default: none
