@@ -84,7 +84,7 @@ wrong_setting(Config) ->
                  {{"DOCKET_PORT", "http"},
                   "docket: the setting port .* give a port from 0 to 65535"},
                  {{"DOCKET_DIR", "/dev/null/x"},
-                  "docket: the server cannot start: the directory /dev/null/x"}]].
+                  "docket: the server cannot start: /dev/null/x .* is not a directory"}]].
 
 %% A server that is killed has all cases again after its next start.
 kept(Config) ->

@@ -107,6 +107,7 @@ check_new(Dir) ->
                 [_ | _] -> {error, {no_schema, Dir}};
                 [] -> ok
             end;
+        {error, enoent} -> ok;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
@@ -143,6 +144,7 @@ remove(Dir) ->
             Files = logs(Names, [".TMP", ".DMP" | ?LOGS]) ++ [?STARTED, ?SCHEMA],
             docket_attempt:steps([fun() -> removed(filename:join(Dir, Name)) end
                                   || Name <- Files]);
+        {error, enoent} -> ok;
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 

@@ -65,7 +65,8 @@ attempt(Milliseconds) ->
 
 begin_start() ->
     case {state(), mnesia:system_info(is_running)} of
-        {fresh, _} -> fresh(reports());
+        %% The directory may have been removed.
+        {fresh, _} -> docket_attempt:steps([fun directory/0, fun() -> fresh(reports()) end]);
         {_, yes} -> going_on();
         {_, no} -> again(reports());
         {_, _} -> {wait, "waits until its database has ended"}
