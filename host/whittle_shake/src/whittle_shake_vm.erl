@@ -101,12 +101,22 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
                                    Answering <- [started(M, Keep) ++ maps:get(M, Stubs, [])],
                                    {ok, Less} <- [less(Bytes, maps:get(M, Keep, []), Answering)]])}.
 
-%% The program may open a port of any driver by a name from data.
-opens_ports(#{hot := Hot, summaries := Summaries, reached := #{program := Program}}) ->
-    lists:any(fun({M, F, A}) ->
-                      #{M := #{functions := #{{F, A} := #{calls := Calls}}}} = Summaries,
-                      is_map_key(M, Program) andalso lists:member({erlang, open_port, 2}, Calls)
-              end, maps:keys(Hot)).
+%% The program may open a port of any driver by a name from data. It calls the function, or holds
+%% its name, or a person declares that name.
+opens_ports(#{input := #{kept := Kept, atoms := Named}, hot := Hot, summaries := Summaries,
+              reached := #{program := Program}}) ->
+    lists:any(fun({Mfa, _}) -> is_open_port(Mfa) end, Kept)
+        orelse lists:keymember(open_port, 1, Named)
+        orelse lists:any(fun({M, F, A}) ->
+                                 #{M := #{functions := #{{F, A} := Function}}} = Summaries,
+                                 #{calls := Calls, atoms := Atoms} = Function,
+                                 is_map_key(M, Program)
+                                     andalso (lists:any(fun is_open_port/1, Calls)
+                                              orelse lists:member(open_port, Atoms))
+                         end, maps:keys(Hot)).
+
+is_open_port({M, open_port, 2}) -> M =:= erlang orelse M =:= erts_internal;
+is_open_port(_) -> false.
 
 less(Bytes, Kept, Answering) ->
     whittle_shake_cut:module(taken_apart(Bytes), maps:from_keys(Kept, []), Answering).

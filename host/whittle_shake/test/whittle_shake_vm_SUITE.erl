@@ -52,7 +52,9 @@ drivers(_) ->
                                    {Main, not lists:member("inet", Without)}
                                end)
      || {Main, Has} <- [{"main() -> ok.", false}, {"main() -> prim_inet:open().", true},
-                        {"main() -> erlang:open_port(x, []).", true}]].
+                        {"main() -> erlang:open_port(x, []).", true},
+                        {"main() -> erts_internal:open_port(x, []).", true},
+                        {"main() -> F = name(), erlang:F(x, []). name() -> open_port.", true}]].
 
 tracing_needs_its_nifs(_) ->
     #{libraries := Without} = cut("main() -> erts_internal:trace(a, b, c, d)."),
