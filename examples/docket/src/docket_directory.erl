@@ -1,8 +1,8 @@
-%% @doc Checks the directory of the database, and writes small files there.
+%% @doc Checks the directory of the database, and reads and writes small files there.
 %% @hidden
 -module(docket_directory).
 
--export([check/2, lock/1, write/2, format_error/1]).
+-export([check/2, lock/1, read/1, write/2, format_error/1]).
 
 -export_type([error/0]).
 
@@ -32,6 +32,19 @@ lock(Dir) ->
                 _ -> ok
             end;
         {error, _} -> ok
+    end.
+
+%% @doc Reads a file of Erlang terms. `damaged' is one that holds something else.
+-spec read(file:filename()) -> {ok, [term()]} | damaged | {error, file:posix() | badarg | terminated
+                                                           | system_limit}.
+read(File) ->
+    case file:read_file(File) of
+        {ok, _} ->
+            case file:consult(File) of
+                {ok, _} = Terms -> Terms;
+                {error, _} -> damaged
+            end;
+        {error, _} = Error -> Error
     end.
 
 %% @doc Writes a file, whole or not at all. The file and its name are on the disk when this returns.

@@ -258,7 +258,7 @@ init([]) ->
     Stored = case file() of
                  none -> ?NONE;
                  File ->
-                     case file:consult(File) of
+                     case docket_directory:read(File) of
                          {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
                          {ok, [{{N, []}, {N, [_ | _]}} = Term]} -> Term;
                          {error, enoent} -> ?NONE;

@@ -24,7 +24,7 @@
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
     File = filename:join(Dir, ?FILE_NAME),
-    case {read(File), docket_config:get(force)} of
+    case {docket_directory:read(File), docket_config:get(force)} of
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
         {{ok, [{_, [_ | _] = Nodes}]}, false} ->
             case Nodes -- docket_cluster:nodes() of
@@ -46,20 +46,10 @@ note() ->
         none -> ok;
         Dir ->
             File = filename:join(Dir, ?FILE_NAME),
-            case read(File) of
+            case docket_directory:read(File) of
                 {ok, [Own]} -> ok;
                 _ -> written(File, Own)
             end
-    end.
-
-read(File) ->
-    case file:read_file(File) of
-        {ok, _} ->
-            case file:consult(File) of
-                {ok, _} = Terms -> Terms;
-                {error, _} -> damaged
-            end;
-        {error, _} = Error -> Error
     end.
 
 written(File, Own) ->

@@ -366,7 +366,7 @@ damaged_directory(_) ->
     ok = file:write_file(Schema, "x"),
     refused({bad_schema, Dir}, "schema.DAT is damaged.*a copy of the directory"),
     ok = file:write_file(Schema, SchemaBytes),
-    %% What is left is there then.
+    %% With the setting `force', the server starts with the cases that the other files have.
     [begin
          {_, {ok, <<Byte, Rest/binary>> = Bytes}} = {Name, file:read_file(File)},
          [begin

@@ -24,15 +24,11 @@ all() ->
      saved_change, untaken_offer, skipped_offer, unsettled, full_disk, replaced_of_two, in_memory,
      diverged, fragments, alone_of_three, halves, upgraded, future, fingerprint].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    _ = file:del_dir_r(Dir),
-    put(nodes, docket_nodes:names("abcd")),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
 end_per_testcase(_, _) -> ok.
 
-names(Count) -> lists:sublist(get(nodes), Count).
+names(Count) -> lists:sublist(docket_nodes:names(), Count).
 
 %% Of two nodes, exactly one stays.
 stays(_) ->

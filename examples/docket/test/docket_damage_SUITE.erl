@@ -13,18 +13,14 @@
 
 all() -> [one_of_three, of_another, left_behind, two_of_three, lost_log, all_of_three].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    _ = file:del_dir_r(Dir),
-    ok = filelib:ensure_dir(filename:join(Dir, "x")),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abc", Config).
 
 end_per_testcase(_, _) -> ok.
 
 %% The first node would load its rows before the others, but its file has been damaged. It takes the
 %% cases of the others.
 one_of_three(Config) ->
-    [First | _] = Names = docket_nodes:names("abc"),
+    [First | _] = Names = docket_nodes:names(),
     {Peers, Cases} = with_cases(Names, Config),
     ok = kill_all(Peers),
     ok = damage(First, Config),
@@ -38,7 +34,7 @@ one_of_three(Config) ->
 %% The others run when a node with damaged files starts. It takes their cases, whichever of its
 %% files is damaged.
 of_another(Config) ->
-    [First | _] = Names = docket_nodes:names("abc"),
+    [First | _] = Names = docket_nodes:names(),
     {[A | Others], Cases} = with_cases(Names, Config),
     Last = lists:foldl(
              fun(File, Peer) ->
@@ -56,7 +52,7 @@ of_another(Config) ->
 %% A node with damaged files meets one that was left behind. It does not take the rows of that one,
 %% which lack a case, and waits for a member.
 left_behind(Config) ->
-    [First, _, Third] = Names = docket_nodes:names("abc"),
+    [First, _, Third] = Names = docket_nodes:names(),
     {[A, B, C], Cases} = with_cases(Names, Config),
     ok = docket_nodes:parted([B], [A, C]),
     ok = until(B, ready, false),
@@ -75,7 +71,7 @@ left_behind(Config) ->
 
 %% Two of three have damaged files. The third one has all cases, and gives them to the others.
 two_of_three(Config) ->
-    [First, Second, _] = Names = docket_nodes:names("abc"),
+    [First, Second, _] = Names = docket_nodes:names(),
     {Peers, Cases} = with_cases(Names, Config),
     ok = kill_all(Peers),
     ok = damage(First, Config),
@@ -86,7 +82,7 @@ two_of_three(Config) ->
 
 %% The log of the first node is gone. It does not give what is left to the others.
 lost_log(Config) ->
-    [First | _] = Names = docket_nodes:names("abc"),
+    [First | _] = Names = docket_nodes:names(),
     {Peers, Cases} = with_cases(Names, Config),
     ok = kill_all(Peers),
     ok = file:delete(filename:join(dir(First, Config), "LATEST.LOG")),
@@ -97,7 +93,7 @@ lost_log(Config) ->
 %% All files are damaged, and one generation. The nodes wait until one is told to go on with what is
 %% left.
 all_of_three(Config) ->
-    [_, Second, Third] = Names = docket_nodes:names("abc"),
+    [_, Second, Third] = Names = docket_nodes:names(),
     {Peers, _} = with_cases(Names, Config),
     ok = kill_all(Peers),
     [ok = damage(Name, Config) || Name <- Names],

@@ -11,11 +11,7 @@
 
 all() -> [cut, garbage, hole, changed, large, of_a_node, foreign].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    _ = file:del_dir_r(Dir),
-    ok = filelib:ensure_dir(filename:join(Dir, "x")),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "a", Config).
 
 end_per_testcase(_, _) -> ok.
 
@@ -132,7 +128,7 @@ checked(File, Bytes) ->
 
 %% The files of a node that was killed are sound, and each kind of damage is found.
 of_a_node(Config) ->
-    [Name] = Names = docket_nodes:names("a"),
+    [Name] = Names = docket_nodes:names(),
     [Peer] = started(Names, Config),
     [_ = new_case(Peer) || _ <- lists:seq(1, 10)],
     dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case, docket_event]]),

@@ -4,13 +4,25 @@
 %% is no part of their network. A partition is a cookie that does not fit.
 -module(docket_nodes).
 
--export([names/1, started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2]).
+-export([prepared/3, names/0, names/1, started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1,
+         parted/2, joined/2]).
 -export([on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1, until/3,
          lines/1]).
 %% Functions that the nodes run
 -export([keep_lines/0, kept_lines/0]).
 
 -define(SETTINGS, [store, force, row_version, fragments, mode, retry, start_timeout]).
+
+%% Prepares a test case: an empty place for its directories (`dir'), and names for nodes.
+prepared(Case, Letters, Config) ->
+    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
+    _ = file:del_dir_r(Dir),
+    ok = filelib:ensure_path(Dir),
+    _ = put(?MODULE, names(Letters)),
+    [{dir, Dir} | Config].
+
+%% Returns the names of a prepared case.
+names() -> get(?MODULE).
 
 %% Makes names of nodes that no other test has, one for each letter.
 names(Letters) ->

@@ -16,15 +16,11 @@ all() ->
     [hung_start, killed_start, ended_start, pause, old_copy, empty_log, forced, other_list,
      mistaken_list, waits_for_others].
 
-init_per_testcase(Case, Config) ->
-    Dir = filename:join(proplists:get_value(priv_dir, Config), atom_to_list(Case)),
-    _ = file:del_dir_r(Dir),
-    put(nodes, docket_nodes:names("abcd")),
-    [{dir, Dir} | Config].
+init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
 end_per_testcase(_, _) -> ok.
 
-names(Count) -> lists:sublist(get(nodes), Count).
+names(Count) -> lists:sublist(docket_nodes:names(), Count).
 
 %% A node starts, and another one never answers the question of Mnesia that begins each connection.
 %% The node gives this start up, without harm to the others, and starts again with more time. After
