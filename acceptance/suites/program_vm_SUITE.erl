@@ -67,7 +67,7 @@ same_faults(Config) ->
         [begin
              {Ended, Output} = all_reports(running:build(running:fixture("faults"),
                                                          out(Name, Config), Options)),
-             {Ended, binary:split(same(Output), <<"\n">>, [global])}
+             {Ended, binary:split(running:same(Output), <<"\n">>, [global])}
          end || {Name, Options} <- [{"faults/whole", functions() ++ ["--atoms", "none"]},
                                     {"faults/cut", program() ++ ["--atoms", "none"]}]],
     ?assertEqual({7, 7}, {Code, CodeOfCut}),
@@ -89,7 +89,7 @@ removed_functions(Config) ->
                             running:run(running:build(running:fixture("removed"),
                                                       out(filename:join(Name, "removed"), Config),
                                                       Options ++ ["--atoms", "none"]), []),
-                        {match, Lines} = re:run(same(Printed), "^{\\w+,.*}\\.$",
+                        {match, Lines} = re:run(running:same(Printed), "^{\\w+,.*}\\.$",
                                                 [multiline, global, {capture, first, binary}]),
                         Lines
                     end || {Name, Options} <- [{"with", functions()}, {"without", program()}]],
@@ -230,14 +230,6 @@ escript(Name, Text, Config) ->
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, ["#!/usr/bin/env escript\n%%\n-mode(compile).\n", Text]),
     File.
-
-%% Removes the parts that differ in each start.
-same(Output) ->
-    lists:foldl(fun({Pattern, Instead}, Text) ->
-                        re:replace(Text, Pattern, Instead, [global, {return, binary}])
-                end, Output,
-                [{"<\\d+\\.\\d+\\.\\d+>", "PID"}, {"\\d+-\\w+-\\d+::[0-9:.]+", "TIME"},
-                 {"(reductions|stack_size|heap_size): \\d+", "\\1"}]).
 
 out(Name, Config) ->
     File = filename:join(running:directory("program_vm", Config), Name),

@@ -2,7 +2,7 @@
 -module(running).
 
 -export([whittle/1, build/2, build/3, shaken/1, cut/1]).
--export([run/2, run/3, start/2, start/3, line/1, until/2, signal/2, ended/1]).
+-export([run/2, run/3, same/1, start/2, start/3, line/1, until/2, signal/2, ended/1]).
 -export([root/0, otp_root/0, fixture/1, example/1, directory/2, copy/2]).
 -export([free_port/0, on_free_ports/2, end_epmd/1, install_charts/0]).
 -export([in_empty_root/2, alone/3, with_memory_files/4, forbidden_call/1]).
@@ -62,6 +62,15 @@ run(Program, Arguments, #{input := Input} = Options) ->
     end;
 run(Program, Arguments, Options) ->
     ended(start(Program, Arguments, Options)).
+
+%% Removes the parts of an output that differ in each start: pids, times and sizes of processes.
+-spec same(binary()) -> binary().
+same(Output) ->
+    lists:foldl(fun({Pattern, Instead}, Text) ->
+                        re:replace(Text, Pattern, Instead, [global, {return, binary}])
+                end, Output,
+                [{"<\\d+\\.\\d+\\.\\d+>", "PID"}, {"\\d+-\\w+-\\d+::[0-9:.]+", "TIME"},
+                 {"(reductions|stack_size|heap_size): \\d+", "\\1"}]).
 
 %% Runs a program with this value of vm.memfd_noexec. The value counts in a namespace of processes,
 %% and every process of the namespace ends with the program. Returns `none' if this kernel or user

@@ -75,20 +75,12 @@ same_faults(Config) ->
         [begin
              {Ended, Output} = running:run(running:build(running:fixture("faults"),
                                                          out(Name, Config), Options), []),
-             {Ended, binary:split(same(Output), <<"\n">>, [global])}
+             {Ended, binary:split(running:same(Output), <<"\n">>, [global])}
          end || {Name, Options} <- [{"whole", []},
                                     {"shaken", functions() ++ ["--atoms", "none"]}]],
     ?assertEqual({7, 7}, {Code, CodeOfShaken}),
     ?assert(length(Whole) > 400),
     ?assertEqual({[], []}, {Whole -- Shaken, Shaken -- Whole}).
-
-%% Removes the parts that differ in each start.
-same(Output) ->
-    lists:foldl(fun({Pattern, Instead}, Text) ->
-                        re:replace(Text, Pattern, Instead, [global, {return, binary}])
-                end, Output,
-                [{"<\\d+\\.\\d+\\.\\d+>", "PID"}, {"\\d+-\\w+-\\d+::[0-9:.]+", "TIME"},
-                 {"(reductions|stack_size|heap_size): \\d+", "\\1"}]).
 
 same_bytes(Config) ->
     Again = running:build(running:example("hello"), out("again/hello", Config), functions()),

@@ -154,9 +154,6 @@ check_names(Values) ->
     end.
 
 %% A wrong specification of the VM is a usage error.
-check_vm(#{vm := program, shake := none}) -> needs_crash();
-check_vm(#{vm := program} = Values) when not is_map_key(missing, Values) -> needs_crash();
-check_vm(#{vm := program, missing := load}) -> needs_crash();
 check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
     Spec = #{target => Target, otp => Otp, flavor => flavor(Vm), natives => []},
     case whittle_runtime:check(with_cut(Vm, Spec)) of
@@ -164,12 +161,8 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
         {error, Reason} -> whittle_failure:usage(whittle_runtime:format_error(Reason))
     end.
 
-with_cut(program, Spec) -> Spec#{cut => whittle_runtime:no_cut()};
+with_cut(program, Spec) -> Spec#{cut => whittle_runtime:empty_cut()};
 with_cut(_, Spec) -> Spec.
-
-needs_crash() ->
-    whittle_failure:usage("--vm program needs a plan that removes code: add --shake functions "
-                          "--missing crash").
 
 request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
     (maps:with([out, format, ca_certs, settings], Values))

@@ -13,7 +13,7 @@
 options(#{shake := none} = Values) ->
     case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
                   is_map_key(Name, Values)] of
-        [] -> {ok, none};
+        [] -> checked(none, Values);
         [Name | _] ->
             whittle_failure:usage(["--", atom_to_list(Name),
                                    " has no effect without --shake: add --shake functions"])
@@ -26,7 +26,7 @@ options(#{shake := Unit} = Values) ->
        fun(Options) -> keep(Values, Options) end,
        fun(Options) -> evidence(Values, Options) end
        | [fun(Options) -> declared(Kind, Values, Options) end || Kind <- ?DYNAMIC]
-       ++ [fun checked/1]]).
+       ++ [fun(Options) -> checked(Options, Values) end]]).
 
 %% Internal
 
@@ -74,8 +74,8 @@ declared(Kind, Values, #{declared := Declared} = Options) ->
     end.
 
 %% The build checks which options go together. Here a conflict is a usage error.
-checked(Shake) ->
-    case whittle_make:check_shake(Shake) of
+checked(Shake, #{vm := Vm}) ->
+    case whittle_make:check_shake(Shake, case Vm of program -> program; _ -> whole end) of
         ok -> {ok, Shake};
         {error, Conflict} -> whittle_failure:usage(conflict(Conflict))
     end.
@@ -87,4 +87,6 @@ conflict({needs_load, seen}) ->
     "--seen only cannot go with --missing crash, because the program must be able to load the "
         "functions that the run did not call: use --missing load";
 conflict({needs_evidence, seen}) ->
-    "--seen has no effect without a recording: name one with --evidence FILE".
+    "--seen has no effect without a recording: name one with --evidence FILE";
+conflict({needs_crash, vm}) ->
+    "--vm program needs a plan that removes code: add --shake functions --missing crash".

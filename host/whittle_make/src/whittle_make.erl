@@ -8,7 +8,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, check_options/2, make/1, system/1, passes/1, check_shake/1]).
+-export([check/1, check_options/2, make/1, system/1, passes/1, check_shake/2]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
@@ -184,10 +184,12 @@ passes(Shake) ->
 
 %% @doc Checks the options of tree shaking without reading the files that they name.
 %%
+%% A VM for one program (`vm') needs `missing => crash'.
 %% {@link make/1} and {@link system/1} do the same first. An unknown key, or no `unit', is a
 %% `badarg'.
--spec check_shake(none | shake()) -> ok | {error, whittle_make_shake:conflict()}.
-check_shake(Shake) -> whittle_make_shake:check(Shake, whole).
+-spec check_shake(none | shake(), Vm :: whole | program) ->
+          ok | {error, whittle_make_shake:conflict()}.
+check_shake(Shake, Vm) -> whittle_make_shake:check(Shake, Vm).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.
 -spec format_error(reason()) -> unicode:chardata().
@@ -284,7 +286,7 @@ teller(Build) -> fun(Event) -> tell(Event, Build) end.
 
 %% A check of a VM for one program needs no plan yet.
 check_vm(Build) ->
-    Spec = vm(Build#{cut => whittle_runtime:no_cut()}, []),
+    Spec = vm(Build#{cut => whittle_runtime:empty_cut()}, []),
     in(runtime, whittle_runtime:check(Spec, runtime_options(Build))).
 
 vm(#{request := #{vm := Vm} = Request} = Build, Natives) ->
@@ -301,7 +303,7 @@ check_request(#{request := Request} = Build) ->
 %% Checks what the system of an output depends on.
 check_system(#{request := Request} = Build) ->
     #{natives := Files, shake := Shake, vm := Vm} = Request,
-    steps([fun(_) -> whittle_make_shake:check(Shake, Vm) end,
+    steps([fun(_) -> check_shake(Shake, Vm) end,
            fun(_) -> check_input(Request) end,
            fun(_) -> settings(Build) end,
            fun(Settings) -> {ok, with_settings(Settings, Build)} end,

@@ -22,7 +22,7 @@
                   | {on_and_off, whittle_shake_feature:name()}
                   | {needs_evidence, seen}
                   | {needs_load, seen}
-                | {needs_crash, vm}.
+                  | {needs_crash, vm}.
 
 -type reason() :: conflict()
                 | {unreadable, {keep | evidence, file:filename(), file:posix() | badarg}}
@@ -35,7 +35,7 @@
 
 -define(KEYS, [unit, missing, on, off, only, declared, seen, keep_file, evidence_file]).
 
-%% @doc Implements {@link whittle_make:check_shake/1}.
+%% @doc Implements {@link whittle_make:check_shake/2}.
 -spec check(none | whittle_make:shake(), Vm :: whole | program) -> ok | {error, conflict()}.
 check(none, whole) -> ok;
 check(none, program) -> {error, {needs_crash, vm}};

@@ -170,7 +170,7 @@ checked(Config) ->
 bad_shake(_) ->
     [begin
          Shake = More#{unit => functions},
-         ?assertEqual({error, Conflict}, whittle_make:check_shake(Shake)),
+         ?assertEqual({error, Conflict}, whittle_make:check_shake(Shake, whole)),
          ?assertEqual({error, Conflict},
                       whittle_make:system(#{input => "/nowhere", shake => Shake}))
      end || {Conflict, More} <-
@@ -189,9 +189,9 @@ bad_shake(_) ->
     ?assertMatch({error, {runtime, {no_cut, _}}},
                  whittle_make:check(#{input => "/nowhere", vm => program, otp => "27",
                                       shake => #{unit => functions, missing => crash}})),
-    ?assertEqual(ok, whittle_make:check_shake(none)),
+    ?assertEqual(ok, whittle_make:check_shake(none, whole)),
     ?assertEqual(ok, whittle_make:check_shake(#{unit => functions, on => [pg], off => [eval],
-                                                seen => only, evidence_file => "f"})).
+                                                seen => only, evidence_file => "f"}, whole)).
 
 %% The VM ends when its atom table is full. So the plan refuses files of too many names before it
 %% reads the first. This program reads no file, so the test survives a plan without this check.

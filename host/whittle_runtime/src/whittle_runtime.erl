@@ -9,7 +9,7 @@
 -module(whittle_runtime).
 
 %% Builds
--export([no_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2,
+-export([empty_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2,
          targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
@@ -144,8 +144,8 @@
 -type reason() :: whittle_runtime_error:reason().
 
 %% @doc Returns a cut for the check of a specification, before a plan has decided the cut.
--spec no_cut() -> cut().
-no_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
+-spec empty_cut() -> cut().
+empty_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
 
 %% @doc Checks a specification without building anything. {@link ensure/2} does the same first.
 -spec check(spec()) -> ok | {error, reason()}.

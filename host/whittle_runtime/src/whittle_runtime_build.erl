@@ -5,6 +5,7 @@
 %% artifacts that it uses, and the compiler's version.
 -module(whittle_runtime_build).
 
+-import(whittle_runtime_job, [build/2]).
 -import(whittle_work, [steps/1]).
 
 -export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2, artifact/2,
@@ -40,7 +41,7 @@ has_otp(Release, Options) ->
     case whittle_source:at_hand(erlang, Release, Options) of
         {ok, Source} ->
             Job = #{name := Name} = otp_job(Source, Release),
-            whittle_cache:is_kept(Name, key(Job), Options);
+            whittle_cache:is_kept(Name, whittle_runtime_job:key(Job), Options);
         none -> false
     end.
 
@@ -538,63 +539,6 @@ contents(Dir) ->
 native(#{native := Dir}) -> filename:absname(Dir);
 %% rebar3 links priv to the source tree, so native/ of the project lies above it.
 native(_) -> filename:absname(filename:join(code:priv_dir(whittle_runtime), "../../../native")).
-
-%%% Building one artifact from a job. If the job has `verify', each use compares the artifact
-%%% with the built files, and reads the files that `verify' names completely. An artifact that
-%%% only other artifacts use is verified when they use it.
-
-build(Job, Options) ->
-    #{name := Name, task := Task, recipe := Recipe, variables := Variables,
-      describe := Describe} = Job,
-    Source = maps:get(source, Job, none),
-    Check = maps:get(check, Job, fun() -> ok end),
-    Make = fun(Place = #{out := Out}) ->
-                   steps([fun(_) -> Check() end,
-                          fun(_) -> verified(Source, Options) end,
-                          fun(_) -> verified_parts(Variables, Options) end,
-                          fun(_) -> lay_out(maps:get(files, Job, #{}), Place) end,
-                          fun(_) -> whittle_recipe:run(Task, Recipe, Variables
-                                                     ++ source_variable(Source),
-                                                     Place, Options) end,
-                          fun(_) -> Describe(Out) end])
-           end,
-    case {whittle_cache:artifact(Name, key(Job), Make, Options), Job} of
-        {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
-            steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
-                   fun(_) -> {ok, Built} end]);
-        {Result, _} ->
-            Result
-    end.
-
-%% Returns all that can influence the bytes of a job's artifact.
-key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
-    %% Do not rename a key here: that would build every VM again.
-    Inputs#{plan => whittle_recipe:essence(Recipe),
-            source => case Job of
-                          #{source := Source} -> whittle_source:fingerprint(Source);
-                          #{} -> none
-                      end,
-            compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]}.
-
-%% Writes the files that a recipe expects in its work directory.
-lay_out(Files, #{work := Work}) ->
-    Written = [whittle_cache_dir:unwritten(Reason, Work)
-               || {Path, Bytes} <- maps:to_list(Files), To <- [filename:join(Work, Path)],
-                  {error, Reason} <- [filelib:ensure_dir(To), file:write_file(To, Bytes)]],
-    case Written of
-        [] -> ok;
-        [Error | _] -> {error, Error}
-    end.
-
-verified(none, _Options) -> ok;
-verified(Source, Options) -> whittle_source:verify(Source, Options).
-
-%% Verifies the artifacts among a recipe's variables.
-verified_parts(Variables, Options) ->
-    steps([fun(_) -> whittle_cache:verify(Dir, [], Options) end || {_, Dir} <- Variables]).
-
-source_variable(none) -> [];
-source_variable(#{main := Main}) -> [{"SOURCE", Main}].
 
 tools(Target, Tools) ->
     #{cc := Cc, ar := Ar, ranlib := Ranlib, strip := Strip, objcopy := Objcopy,

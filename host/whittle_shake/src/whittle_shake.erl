@@ -7,6 +7,7 @@
 %% whittle_shake_saved} explains it. docs/shaking.md describes the decision.
 -module(whittle_shake).
 
+-import(whittle_shake_cut, [taken_apart/1]).
 -import(whittle_shake_name, [origin/1]).
 -import(whittle_work, [steps/1]).
 
@@ -505,11 +506,6 @@ program(System) ->
 own(System) ->
     [M || #{modules := Modules, origin := #{kind := Kind}} <- whittle_system:apps(System),
           Kind =/= otp, M <- maps:keys(Modules)].
-
-taken_apart(Bytes) ->
-    {ok, Beam} = whittle_beam:read(Bytes),
-    {ok, Value} = whittle_beam:disassemble(Beam),
-    Value.
 
 unit(modules, Summary) -> Summary#{whole := true};
 unit(functions, Summary) -> Summary.

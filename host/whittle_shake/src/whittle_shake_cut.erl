@@ -1,7 +1,14 @@
 %% @hidden Removes functions from a module.
 -module(whittle_shake_cut).
 
--export([module/3, without_lost_funs/1]).
+-export([taken_apart/1, module/3, without_lost_funs/1]).
+
+%% @doc Reads the functions of a module from its file, which an earlier step has read already.
+-spec taken_apart(binary()) -> whittle_beam_module:t().
+taken_apart(Bytes) ->
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Value} = whittle_beam:disassemble(Beam),
+    Value.
 
 %% @doc Makes the file of a module with only these functions. The functions in `Answers' return a
 %% term or call another function. The result is `none' where no function is left. A call to a

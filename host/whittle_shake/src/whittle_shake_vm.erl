@@ -119,17 +119,13 @@ is_open_port({M, open_port, 2}) -> M =:= erlang orelse M =:= erts_internal;
 is_open_port(_) -> false.
 
 less(Bytes, Kept, Answering) ->
-    whittle_shake_cut:module(taken_apart(Bytes), maps:from_keys(Kept, []), Answering).
+    whittle_shake_cut:module(whittle_shake_cut:taken_apart(Bytes), maps:from_keys(Kept, []),
+                             Answering).
 
 %% The functions that `erl_init:start/2' calls in a module without any other.
 started(M, Keep) when is_map_key(M, Keep) -> [];
 started(prim_net, Keep) -> [{on_load, 0, {value, ok}} || is_map_key(prim_socket, Keep)];
 started(M, _) -> [{on_load, 0, {value, ok}} || lists:member(M, ?ALWAYS_STARTED)].
-
-taken_apart(Bytes) ->
-    {ok, Beam} = whittle_beam:read(Bytes),
-    {ok, Value} = whittle_beam:disassemble(Beam),
-    Value.
 
 %% @doc Lists the removed modules and exported functions of the VM for
 %% {@link whittle_shake_removed}. The other modules of the plan are those of the system.

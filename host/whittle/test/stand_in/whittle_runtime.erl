@@ -3,7 +3,7 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([no_cut/0, check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, otp/2,
+-export([empty_cut/0, check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, otp/2,
          has_otp/2, otp_libs/1, suites/2, artifact/2, kept/4, unwritten/2, source_file/3, targets/0,
          emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
@@ -31,7 +31,7 @@ default_otp() -> "25".
 
 levels() -> [mix].
 
-no_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
+empty_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
 
 check(Spec) -> check(Spec, #{}).
 
