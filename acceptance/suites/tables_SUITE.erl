@@ -10,7 +10,8 @@ each_character(Config) -> ?assertEqual(<<"true ", (stock(Config))/binary>>, buil
 
 %% The pass comes before the one that removes functions.
 shaken(Config) ->
-    Words = ["--shake", "functions", "--missing", "crash", "--remote", "unicode_util"],
+    Words = ["--shake", "functions", "--missing", "crash", "--remote", "unicode_util",
+             "--data", "none"],
     ?assertEqual(<<"true ", (stock(Config))/binary>>, built(Words, Config)).
 
 built(Words, Config) ->

@@ -14,7 +14,8 @@
 -type refusal() :: busy.
 
 %% @private
--spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
+-spec start(application:start_type(), term()) ->
+          {ok, pid(), docket_directory:lock()} | {error, term()}.
 start(_, _) ->
     case docket_config:load() of
         ok ->
@@ -25,35 +26,44 @@ start(_, _) ->
                  || init:get_plain_arguments() =/= []],
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
-            case checked() of
-                ok ->
-                    ok = docket_counts:define(),
-                    started(docket_sup:start_link());
-                {error, _} = Error -> started(Error)
+            case locked() of
+                {ok, Lock} -> started(identified(), Lock);
+                {error, _} = Error -> started(Error, none)
             end;
         {error, Reason} = Refused ->
             say(docket_config:format_error(Reason)),
             Refused
     end.
 
-checked() ->
+locked() ->
     case {docket_store:check(), docket_config:get(dir)} of
-        {ok, none} -> ok;
-        {ok, Dir} ->
-            case docket_directory:lock(Dir) of
-                ok -> of_kind(identity, docket_identity:check(Dir));
-                Error -> of_kind(directory, Error)
-            end;
+        {ok, none} -> {ok, none};
+        {ok, Dir} -> of_kind(directory, docket_directory:lock(Dir));
         {Error, _} -> of_kind(store, Error)
     end.
 
-of_kind(_, ok) -> ok;
-of_kind(Kind, {error, Reason}) -> {error, {Kind, Reason}}.
+identified() ->
+    case docket_config:get(dir) of
+        none -> supervised();
+        Dir ->
+            case of_kind(identity, docket_identity:check(Dir)) of
+                ok -> supervised();
+                {error, _} = Error -> Error
+            end
+    end.
 
-started({ok, Pid}) ->
+supervised() ->
+    ok = docket_counts:define(),
+    docket_sup:start_link().
+
+of_kind(Kind, {error, Reason}) -> {error, {Kind, Reason}};
+of_kind(_, Done) -> Done.
+
+started({ok, Pid}, Lock) ->
     io:format("docket: http on port ~b~n", [port()]),
-    {ok, Pid};
-started({error, Reason} = Error) ->
+    {ok, Pid, Lock};
+started({error, Reason} = Error, Lock) ->
+    ok = docket_directory:unlock(Lock),
     say(["the server cannot start: ", why(Reason)]),
     Error.
 
@@ -76,8 +86,8 @@ why({listen, Reason}) ->
 why(Reason) -> io_lib:format("~0tp", [Reason]).
 
 %% @private
--spec stop(term()) -> ok.
-stop(_) -> ok.
+-spec stop(docket_directory:lock()) -> ok.
+stop(Lock) -> docket_directory:unlock(Lock).
 
 %% @doc Runs one operation. The process that calls this does the work.
 -spec run(docket_cases:operation()) ->

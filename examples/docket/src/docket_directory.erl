@@ -2,12 +2,15 @@
 %% @hidden
 -module(docket_directory).
 
--export([check/2, lock/1, read/1, write/2, format_error/1]).
+-export([check/2, lock/1, unlock/1, read/1, write/2, format_error/1]).
 
--export_type([error/0]).
+-export_type([error/0, lock/0]).
 
 %% `in_use': another process uses the directory. `write': it cannot be written.
 -type error() :: {in_use, file:filename()} | {write, {file:filename(), Reason :: term()}}.
+
+%% `none': nothing is locked, because there is no directory, or the system has no such locks.
+-type lock() :: gen_tcp:socket() | none.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -18,21 +21,28 @@ check(Dir, Bytes) ->
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
 
-%% @doc Keeps other processes of this network namespace from the directory, as long as the calling
-%% process runs. Containers with networks of their own are not kept out.
+%% @doc Keeps other processes of this network namespace from the directory, until unlock/1 or the
+%% end of the calling process. Containers with networks of their own are not kept out.
 %% Linux ends the lock with the VM: it is a socket with a name that is in no directory (unix(7)).
 %% Other systems have no such names, and there this does nothing.
--spec lock(file:filename()) -> ok | {error, error()}.
+-spec lock(file:filename()) -> {ok, lock()} | {error, error()}.
 lock(Dir) ->
     case file:read_file_info(Dir) of
         {ok, #file_info{major_device = Device, inode = Inode}} ->
             Name = iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, Device, Inode])),
             case gen_tcp:listen(0, [local, {ifaddr, {local, Name}}]) of
                 {error, eaddrinuse} -> {error, {in_use, Dir}};
-                _ -> ok
+                {error, _} -> {ok, none};
+                {ok, _} = Locked -> Locked
             end;
-        {error, _} -> ok
+        {error, _} -> {ok, none}
     end.
+
+%% @doc Gives the directory back. Without this, the name of the socket may be in use for a moment
+%% after the end of the process, and a new start would be refused.
+-spec unlock(lock()) -> ok.
+unlock(none) -> ok;
+unlock(Socket) -> gen_tcp:close(Socket).
 
 %% @doc Reads a file of Erlang terms. `damaged' is one that holds something else.
 -spec read(file:filename()) -> {ok, [term()]} | damaged | {error, file:posix() | badarg | terminated

@@ -314,6 +314,9 @@ directory_in_use(_) ->
     [?assertEqual({error, {in_use, Each}}, docket_directory:lock(Each))
      || Each <- [Dir, Dir ++ "/../docket_data"]],
     ok = application:stop(docket),
+    {ok, Lock} = docket_directory:lock(Dir),
+    ?assertEqual({error, {in_use, Dir}}, docket_directory:lock(Dir)),
+    ok = docket_directory:unlock(Lock),
     {ok, Socket} = gen_tcp:listen(0, [local, {ifaddr, {local, lock_name(Dir)}}]),
     {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
     ?assertEqual({directory, {in_use, Dir}}, Reason),
