@@ -7,8 +7,8 @@
 %% @hidden
 -module(docket_mnesia_damage).
 
--export([own/0, theirs/1, clear/0, no_tables/0, starting/0, started/0, write_failed/0,
-         format_error/1]).
+-export([own/0, theirs/1, has_half_joined/0, clear/0, no_tables/0, starting/0, started/0,
+         write_failed/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -38,19 +38,27 @@ forced(Reason) ->
     in_directory(fun docket_mnesia_files:set_aside/1).
 
 %% @doc Checks the files before this node takes the rows of others, which have all of them. With a
-%% damaged log, Mnesia would not start. A node that has just joined has no files of tables yet.
+%% damaged log, Mnesia would not start.
 -spec theirs([node()]) -> docket_attempt:result(error()).
 theirs(Nodes) ->
-    case {check(), docket_generation:current()} of
-        {ok, _} -> ok;
-        {{error, {files, {missing, _}}}, {_, []}} -> ok;
-        {{error, {files, Reason}} = Error, _} ->
+    case check() of
+        ok -> ok;
+        {error, {files, Reason}} = Error ->
             case is_loss(Reason) andalso clear() of
                 false -> Error;
                 ok -> {wait, ["removes its cases, and takes those of ", docket_config:names(Nodes),
                               ": ", reason(Reason)]};
                 NotCleared -> NotCleared
             end
+    end.
+
+%% @doc Tells whether this node has only the first files of a database that it was about to join: it
+%% ended, or Mnesia did not start. It has no rows, so it joins anew, with a new copy of the schema.
+-spec has_half_joined() -> boolean().
+has_half_joined() ->
+    case {check(), docket_generation:current()} of
+        {{error, {files, {missing, _}}}, {_, []}} -> true;
+        _ -> false
     end.
 
 is_loss({unreadable, _}) -> false;

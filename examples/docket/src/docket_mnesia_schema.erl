@@ -175,7 +175,11 @@ again(Reports) ->
                                        || {Node, {_, Generation}} <- [Own | Reports]]),
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
-        {_, [_ | _], _} -> loading(Running);
+        {_, [First | _], _} ->
+            case docket_mnesia_damage:has_half_joined() of
+                true -> known([fun() -> join(First) end]);
+                false -> loading(Running)
+            end;
         {_, [], {ok, {_, Members} = Generation}} ->
             %% A member that has not taken the generation yet may lack changes.
             Taken = [Node || {Node, {waiting, Stored}} <- [Own | Reports], Stored =:= Generation],

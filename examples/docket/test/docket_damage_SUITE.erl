@@ -3,15 +3,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([one_of_three/1, of_another/1, left_behind/1, two_of_three/1, lost_log/1,
-         all_of_three/1]).
+-export([one_of_three/1, of_another/1, half_joined/1, left_behind/1, two_of_three/1,
+         lost_log/1, all_of_three/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
-all() -> [one_of_three, of_another, left_behind, two_of_three, lost_log, all_of_three].
+all() -> [one_of_three, of_another, half_joined, left_behind, two_of_three, lost_log, all_of_three].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abc", Config).
 
@@ -48,6 +48,22 @@ of_another(Config) ->
     Id = new_case_again(Last),
     [{ok, _} = show(Id, Peer) || Peer <- [Last | Others]],
     stopped([Last | Others]).
+
+%% A node ended while it joined. The schema that it has does not fit to those of the others, so
+%% Mnesia cannot load from them. The node joins with a new one.
+half_joined(Config) ->
+    [First | _] = Names = docket_nodes:names(),
+    {[A | Others], Cases} = with_cases(Names, Config),
+    ok = kill(A),
+    Dir = dir(First, Config),
+    ok = file:del_dir_r(Dir),
+    ok = filelib:ensure_path(Dir),
+    {ok, _} = file:copy(other_schema(First, Config), filename:join(Dir, "schema.DAT")),
+    ok = file:write_file(filename:join(Dir, "docket.generation"), "{2,[]}.\n"),
+    Again = start(First, Names, Config),
+    ok = until(Again, ready, true),
+    [?assertMatch({ok, _}, show(Each, Again)) || Each <- [new_case_again(Again) | Cases]],
+    stopped([Again | Others]).
 
 %% A node with damaged files meets one that was left behind. It does not take the rows of that one,
 %% which lack a case, and waits for a member.
@@ -115,6 +131,13 @@ with_cases(Names, Config) ->
     Cases = [new_case(A) || _ <- lists:seq(1, 20)],
     [dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case]]) || Peer <- Peers],
     {Peers, [new_case(A) | Cases]}.
+
+%% Makes a database in which this node is alone.
+other_schema(Name, Config) ->
+    Other = [{dir, filename:join(dir(Name, Config), "other")}],
+    [Peer] = started([Name], Other),
+    ok = kill(Peer),
+    filename:join(dir(Name, Other), "schema.DAT").
 
 damage(Name, Config) -> damage(Name, "docket_case.DCD", Config).
 
