@@ -2,8 +2,10 @@
 -module(whittle_start_without).
 
 -export([uppercase/1, lowercase/1, pid/3]).
--export([compiled/2, matched/2, one_line/4]).
+-export([compiled/2, matched/2, one_line/4, request/2]).
 -export([control/0, terms/1, terms/3, terms/4]).
+
+-ignore_xref([{prim_tty, unicode, 1}]).        % OTP 26 and newer
 
 -type text() :: unicode:chardata().
 
@@ -34,15 +36,13 @@ pid(Node, Number, Serial) ->
 -spec compiled(Pattern, Options :: [term()]) -> {ok, Pattern}.
 compiled(Pattern, _) -> {ok, Pattern}.
 
-%% @doc Replaces `re:run/2' in the same way. `net_kernel' checks the names of nodes with the first
-%% two patterns. `prim_tty' looks for escape sequences, and prints a text without a match as it is.
-%% This module must not match binaries, for the reason in whittle_start_cold.
+%% @doc Replaces `re:run/2' in the same way. `net_kernel' checks the names of nodes with these two
+%% patterns. This module must not match binaries, for the reason in whittle_start_cold.
 -spec matched(string(), Pattern :: term()) -> {match, []} | nomatch.
 matched(Text, "^[!-\x{ff}]*$") ->
     matched(lists:all(fun(C) -> C >= $! andalso C =< 16#ff end, line(Text)));
 matched(Text, "^[0-9A-Za-z_\\-]+$") ->
     matched(line(Text) =/= [] andalso lists:all(fun is_of_name/1, line(Text)));
-matched(_, Pattern) when binary_part(Pattern, 0, 3) =:= <<"^[\e">> -> nomatch;
 matched(Text, Pattern) -> whittle_start_removed:undefined(re, run, [Text, Pattern]).
 
 matched(true) -> {match, []};
@@ -75,6 +75,22 @@ joined([], _) -> [].
 
 unindented([$\s | Text]) -> unindented(Text);
 unindented(Text) -> Text.
+
+%% @doc Replaces `prim_tty:handle_request/2' without the feature `terminal'. Returns what standard
+%% output gets for a request of `user_drv', as `prim_tty' does with the option `output => raw'.
+-spec request(prim_tty:state(), {putc_raw | putc | insert, binary()} | term()) ->
+          {iodata(), prim_tty:state()}.
+request(State, {putc_raw, Binary}) -> {Binary, State};
+request(State, {What, Binary}) when What =:= putc; What =:= insert ->
+    case prim_tty:unicode(State) of
+        true -> {Binary, State};
+        false -> {[latin1(C) || C <- unicode:characters_to_list(Binary)], State}
+    end;
+request(State, beep) -> {"\a", State};
+request(State, _) -> {[], State}.
+
+latin1(C) when C >= 512 -> lists:append(["\\x{", integer_to_list(C, 16), "}"]);
+latin1(C) -> C band 255.
 
 %% @doc Answers `--whittle-ping' and similar flags without the feature `control': prints an error
 %% and halts.

@@ -12,19 +12,19 @@
 %% release does not have. A component without any notice is an error.
 %%
 %% Trees holds the directories of the artifacts in the VM: `erts', `terminfo', `libc',
-%% `crypto', `zstd', `soft_float' and `{native, N}'. Context has the flavor and the version
-%% of each artifact.
+%% `crypto', `zstd', `soft_float' and `{native, N}'. Context has the flavor, the version of each
+%% artifact, and the components that this VM does without.
 -spec collect(#{erts := file:filename(),
                 atom() | {native, pos_integer()} => file:filename()},
               #{flavor := size | speed, target := whittle_target:target(),
-                versions := #{atom() => string()}},
+                versions := #{atom() => string()}, lacks := [string()]},
               file:filename()) ->
           {ok, [whittle_runtime:component()]} | {error, whittle_runtime:reason()}.
-collect(Trees, Context = #{target := #{libraries := Libraries}}, Out) ->
+collect(Trees, Context = #{target := #{libraries := Libraries}, lacks := Lacks}, Out) ->
     try
         written(filelib:ensure_path(filename:join(Out, "licenses")), Out),
         Found = [component(Name, Facts, Tree, Part, Context, Out)
-                 || {Name, Where, Facts} <- table(),
+                 || {Name, Where, Facts} <- table(), not lists:member(Name, Lacks),
                     {Part, Tree} <- tree(Where, Trees, Context)],
         Components = Found ++ [library(L, Out) || L <- Libraries],
         case [Name || #{name := Name, notices := []} <- Components] of

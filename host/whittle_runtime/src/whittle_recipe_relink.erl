@@ -5,7 +5,7 @@
 %% <li>{@link parts/4} makes, once, one relocatable object of all of ERTS without the tables that
 %%     name its parts, and the objects of the launcher. Each function and each datum keeps a
 %%     section of its own.</li>
-%% <li>{@link relink/2} compiles the tables for one program and links them with these objects. The
+%% <li>{@link relink/3} compiles the tables for one program and links them with these objects. The
 %%     linker leaves out what no table names. This takes a second.</li>
 %% </ul>
 %% {@link whittle_runtime_tables} writes the tables.
@@ -13,7 +13,7 @@
 
 -import(whittle_toolchain, [tools/2, cflags/2, kernel_headers/2, page_size/1]).
 
--export([parts/4, relink/2]).
+-export([parts/4, relink/3]).
 
 %% @doc Returns the recipe of the objects.
 %%
@@ -50,6 +50,8 @@ parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
      #{name => "keep", seconds => 1, lines => 5,
        script => ["rm -f launcher/without_zstd_compressor.o natives/driver_tab.o",
                   "mkdir \"$OUT/programs\" \"$OUT/natives\"",
+                  "mv launcher/without_terminfo.o \"$OUT\"",
+                  "cp \"$TERMINFO_LIB/lib/libtinfo.a\" \"$OUT\"",
                   "cp -R launcher \"$OUT\"",
                   "cp natives/driver_tab.c \"$OUT/natives\"",
                   "cp \"$LAUNCHER/wraps.txt\" \"$OUT\""]
@@ -59,9 +61,11 @@ parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
 %% @doc Returns the recipe of the executable for one program.
 %%
 %% Variables: ERTS; PARTS, the artifact of {@link parts/4}. The work directory has the tables and
-%% the bytes of the built-in modules.
--spec relink(whittle_target:target(), size | speed) -> whittle_recipe:recipe().
-relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor) ->
+%% the bytes of the built-in modules. Without is a list of parts of ERTS; here only "terminfo"
+%% matters.
+-spec relink(whittle_target:target(), size | speed, Without :: [string()]) ->
+          whittle_recipe:recipe().
+relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor, Without) ->
     Kernel = "\"$WORK/kernel\"",
     Flags = ["-ffile-prefix-map=$WORK=.", "-ffile-prefix-map=$ERTS=.",
              "-idirafter $WORK/kernel" | cflags(Target, Flavor)],
@@ -80,7 +84,11 @@ relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor)
                " -Wl,-e,whittle_entry \"$PARTS/launcher/entry.o\""
                " $(ls \"$PARTS\"/launcher/*.o | grep -v /entry.o) \"$PARTS\"/programs/*.o"
                " \"$PARTS/erts.o\" bif_table.o preload.o driver_tab.o \"$PARTS/optional.a\""
+               " \"$PARTS/" ++ terminfo(lists:member("terminfo", Without)) ++ "\""
                " -lpthread -lm $LDFLAGS",
                Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                Strip ++ " -R .comment -o \"$OUT/vm\" vm"]
            ++ ["cp \"$PARTS/" ++ Name ++ "\" \"$OUT\"" || Name <- whittle_recipe_vm:separate()]}].
+
+terminfo(true) -> "without_terminfo.o";
+terminfo(false) -> "libtinfo.a".

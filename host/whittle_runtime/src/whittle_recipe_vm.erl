@@ -51,6 +51,9 @@
 -define(PARTS, ["entry", "main", "erl", "machine", "distribution", "pack", "flags", "input",
                 "process", "signals", "vfs", "musl", "note"]).
 
+%% Empty parts that a VM may have in place of libraries.
+-define(WITHOUT, ["without_zstd_compressor", "without_terminfo"]).
+
 %% Objects of ERTS in which a running program spends its time: the interpreter's loop, the
 %% garbage collector, and the code for messages, bit strings and tables; then the objects that
 %% load code at the start. The recipe compiles them for speed also in flavor `size'
@@ -185,7 +188,7 @@ link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
     Flags = compile_flags(Target, level(Level, Flavor)),
     [#{name => "launcher", seconds => 4, lines => 5,
        script => ["mkdir launcher"] ++ kernel_headers(Target, ?KERNEL) ++ tools(Target, Flags)
-           ++ ["for part in " ++ string:join(?PARTS, " ") ++ " without_zstd_compressor; do",
+           ++ ["for part in " ++ string:join(?PARTS ++ ?WITHOUT, " ") ++ "; do",
                %% Compile without LTO, which would bypass the linker's --wrap.
                "  $CC $CFLAGS -std=gnu11 -Wno-builtin-declaration-mismatch"
                " -DOTP_RELEASE=" ++ Release ++
@@ -217,7 +220,8 @@ link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
                   " -Wl,--whole-archive \"$ERTS/libbeam.a\""
                   " natives/driver_tab.o -Wl,--no-whole-archive",
                   without_compressor(Release), native_archives(AllNatives),
-                  grouped(Triple, Release, AllNatives),
+                  grouped(Triple, Release, AllNatives,
+                          " \"$TERMINFO_LIB/lib/libtinfo.a\""),
                   " $cxx -lpthread -lm -Wl,--end-group $LDFLAGS"])]},
      #{name => "strip", seconds => 1, lines => 5,
        script => [Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
@@ -239,20 +243,19 @@ compile_flags(Target, Level) ->
     ["-g"] ++ ["-ffile-prefix-map=" ++ Place ++ "=" ++ Name || {Place, Name} <- Places]
         ++ [?KERNEL_HEADERS | cflags(Target, Level)].
 
-%% @doc Returns the words of a link that name the libraries in a VM, without those of the
-%% compiler. The variable `inside' has ERTS's own.
+%% @doc Returns the words of a link that name the libraries in a VM, without terminfo and those of
+%% the compiler. The variable `inside' has ERTS's own.
 -spec libraries(whittle_target:target(), string(), [whittle_runtime:native()]) -> string().
 libraries(#{triple := Triple}, Release, Natives) ->
-    lists:flatten([without_compressor(Release), grouped(Triple, Release, Natives),
+    lists:flatten([without_compressor(Release), grouped(Triple, Release, Natives, []),
                    " -Wl,--end-group"]).
 
 without_compressor(Release) ->
     [" launcher/without_zstd_compressor.o" || has_zstd(Release)].
 
-grouped(Triple, Release, AllNatives) ->
+grouped(Triple, Release, AllNatives, Terminfo) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
-    [" -Wl,--start-group $inside",
-     [" \"$TERMINFO_LIB/lib/libtinfo.a\""],
+    [" -Wl,--start-group $inside", Terminfo,
      [" \"$ZSTD/libzstd.a\"" || not has_zstd(Release)],
      [" \"$OPENSSL/lib/libssl.a\"" || needs_ssl(Brought)],
      [" \"$OPENSSL/lib/libcrypto.a\"" || needs_openssl(Natives, Brought)],

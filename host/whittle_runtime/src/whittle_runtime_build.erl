@@ -424,16 +424,17 @@ relinked(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts,
                          Options)
            end,
            fun(#{dir := Dir, id := Id} = Objects) ->
-                   {Job, Without} = whittle_runtime_relink:vm(Cut, Objects),
-                   #{files := Files} = Job,
+                   {#{files := Files} = Job, Without} = whittle_runtime_relink:vm(Cut, Objects),
+                   Lacks = whittle_runtime_relink:lacks(Without),
                    executable(Job#{inputs => (toolchain_ids(Parts))#{
                                                objects => Id, files => digests(Files),
-                                               without => Without,
+                                               without => Without, lacks => Lacks,
                                                components => whittle_components:table()},
                                    identify => Identify, verify => verified_always(),
                                    variables => [{"ERTS", Erts}, {"PARTS", Dir}
                                                  | toolchain_variables(Parts)],
-                                   describe => describe(Given, #{without => Without})}, Options)
+                                   describe => describe(Given, Lacks, #{without => Without})},
+                              Options)
            end]).
 
 verified_always() -> ["vm" | whittle_recipe_vm:separate()].
@@ -474,13 +475,14 @@ whole(#{target := Target, how := {Flavor, Level, _} = How, spec := Spec, erts :=
           ++ [{"OPENSSL", Dir} || #{crypto := Dir} <- [Trees]]
           ++ [{"ZSTD", Dir} || #{zstd := Dir} <- [Trees]]
           ++ [{"NATIVE_" ++ N, Dir} || {{native, N}, Dir} <- maps:to_list(Trees)],
-      describe => describe(Given, #{}), verify => verified_always()}.
+      describe => describe(Given, [], #{}), verify => verified_always()}.
 
 describe(#{target := Target, how := {Flavor, _, _}, spec := Spec, erts := Erts, names := Names,
-           trees := Trees, versions := Versions}, More) ->
+           trees := Trees, versions := Versions}, Lacks, More) ->
     fun(Out) ->
-            case whittle_components:collect(
-                   Trees, #{flavor => Flavor, target => Target, versions => Versions}, Out) of
+            Context = #{flavor => Flavor, target => Target, versions => Versions,
+                        lacks => Lacks},
+            case whittle_components:collect(Trees, Context, Out) of
                 {ok, Components} ->
                     {ok, maps:merge((in_cache(Spec))#{natives := Names,
                                                       otp_vsn => maps:get(erts, Versions),

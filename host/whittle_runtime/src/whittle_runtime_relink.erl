@@ -4,12 +4,16 @@
 %% program. {@link whittle_runtime_build} builds them.
 -module(whittle_runtime_relink).
 
--export([objects/1, vm/2]).
+-export([objects/1, vm/2, lacks/1]).
 
 -type given() ::
         #{target := whittle_target:target(), how := whittle_recipe_vm:how(),
           spec := whittle_runtime:spec(), erts := file:filename(), level := [string()],
           listed := [string()], _ => _}.
+
+%% The BIFs in erl_bif_re.c (OTP 29).
+-define(OF_PCRE, [{re, version, 0}, {re, compile, 1}, {re, compile, 2}, {re, run, 2}, {re, run, 3},
+                  {re, internal_run, 4}, {re, inspect, 2}, {re, import, 1}]).
 
 %% Directories of ERTS whose C code may name BIFs.
 -define(SOURCES, ["beam", "nifs", "sys", "drivers"]).
@@ -43,7 +47,7 @@ vm(#{target := Target, erts := Erts, level := Level,
     Title = string:join([atom_to_list(Flavor) | Level], "-"),
     {#{name => string:join(["runtime-" ++ Release, For, Title, "program"], "-"),
        task => "VM of this program for " ++ For,
-       recipe => whittle_recipe_relink:relink(Target, Flavor),
+       recipe => whittle_recipe_relink:relink(Target, Flavor, Libraries),
        files => #{"bif_table.c" => text(whittle_runtime_tables:bif_table(Table, Bifs, Kept)),
                   "preload.c" => text(Preload),
                   "preloaded" => Bytes,
@@ -51,10 +55,18 @@ vm(#{target := Target, erts := Erts, level := Level,
                       text(whittle_runtime_tables:driver_table(Drivers, Libraries))}},
      #{bifs => lists:sort([Name || #{name := Name} <- Bifs, not is_map_key(Name, Kept)]),
        libraries => [Library || Library <- lists:sort(Libraries),
-                                whittle_runtime_tables:has_library(Library, Drivers)],
+                                Library =:= "terminfo"
+                                    orelse whittle_runtime_tables:has_library(Library, Drivers)],
        preloaded => lists:sort([M || M <- whittle_runtime_tables:preloaded(
                                             generated("preload.c", Erts)),
                                      not is_map_key(M, Preloaded)])}}.
+
+%% @doc Lists the components of other projects (`priv/components.config') that a VM without these
+%% parts does not contain. PCRE is there as long as one BIF of the module `re' runs it.
+-spec lacks(whittle_runtime:without()) -> [string()].
+lacks(#{bifs := Bifs, libraries := Libraries}) ->
+    ["ncurses" || lists:member("terminfo", Libraries)]
+        ++ ["pcre2" || ?OF_PCRE -- Bifs =:= []].
 
 %% Internal
 

@@ -315,7 +315,7 @@ no_notice(Config) ->
                       whittle_components:collect(
                         #{erts => Erts},
                         #{flavor => size, target => #{libraries => []},
-                          versions => #{erts => "29.1"}},
+                          versions => #{erts => "29.1"}, lacks => []},
                         filename:join(dir(Config), "out"))
               end,
     ?assertEqual({error, {no_notice, #{component => "erts"}}}, Collect()),

@@ -109,9 +109,9 @@ fact(M, Beam) ->
 %% (`open_calls'); the recording belongs to another build or another program; the plan would cut
 %% functions of the recording, and `seen' does not keep them (`unplanned').
 -spec plan(whittle_system:system(), options()) -> {ok, plan()} | {error, error()}.
-plan(System, #{facts := Facts, unit := Unit} = Given) ->
+plan(System, #{facts := Facts} = Given) ->
     #{vm := Vm} = Options = maps:merge(#{missing => load, vm => whole}, Given),
-    Summaries = maps:map(fun(_, Summary) -> unit(Unit, Summary) end, of_vm(Vm, Facts)),
+    Summaries = maps:map(fun(M, Summary) -> in_units(M, Summary, Options) end, of_vm(Vm, Facts)),
     %% Names in such a file may be names of functions. So the plan cannot skip the file.
     steps([fun(_) -> whittle_shake_data:check_texts(System) end,
            fun(_) -> plan(System, Options, Summaries) end]).
@@ -507,8 +507,9 @@ own(System) ->
     [M || #{modules := Modules, origin := #{kind := Kind}} <- whittle_system:apps(System),
           Kind =/= otp, M <- maps:keys(Modules)].
 
-unit(modules, Summary) -> Summary#{whole := true};
-unit(functions, Summary) -> Summary.
+in_units(_, Summary, #{unit := modules}) -> Summary#{whole := true};
+in_units(M, Summary, #{missing := crash}) -> whittle_shake_summary:apart(M, Summary);
+in_units(_, Summary, _) -> Summary.
 
 what({_, _, _} = Mfa) -> whittle_shake_name:text(Mfa);
 what(M) -> whittle_shake_name:text({M}).

@@ -5,7 +5,7 @@
 %% may become the module or the name of a call elsewhere.
 -module(whittle_shake_summary).
 
--export([module/1, atoms/1, funs/1, uses/1, bytes/1]).
+-export([module/1, apart/2, atoms/1, funs/1, uses/1, bytes/1]).
 
 -export_type([summary/0, func/0, fa/0, site/0, form/0]).
 
@@ -15,7 +15,10 @@
         #{functions := #{fa() => func()},
           exports := [fa()],                % sorted
           attributes := [atom() | mfa()],   % names and funs in its attributes
-          %% has on_load or loads a NIF: all functions stay, or none
+          on_load := [fa()],
+          %% functions that NIFs may replace, by the compiler's instruction `nif_start'
+          natives := [fa()],
+          %% has on_load or loads NIFs: all functions stay, or none (but see apart/2)
           whole := boolean()}.
 
 -type func() ::
@@ -59,11 +62,31 @@ summary(#{module := Module} = Value) ->
     Passed = whittle_beam_calls:passed(Value),
     Summaries = maps:map(fun(FA, Function) -> func(Module, Function, maps:get(FA, Passed)) end,
                          Functions),
-    Calls = [Call || #{calls := Calls} <- maps:values(Summaries), Call <- Calls],
+    OnLoad = with_instruction(on_load, Functions),
+    Natives = [FA || is_loader(Summaries), FA <- with_instruction(nif_start, Functions)],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
       exports => lists:sort([FA || {FA, #{exported := true}} <- maps:to_list(Functions)]),
       attributes => attributes(Value),
-      whole => lists:member({erlang, load_nif, 2}, Calls) orelse has_on_load(Functions)}.
+      on_load => OnLoad,
+      natives => Natives,
+      whole => OnLoad =/= [] orelse is_loader(Summaries)}.
+
+%% @doc Lets the functions of a module with NIFs or `on_load' stay one by one. Each of them needs
+%% the function that runs when the module is loaded, and the function that loads the NIFs needs all
+%% functions that these may replace: erlang:load_nif/2 fails without one of them. Both are like
+%% calls here. A module without any function for its NIFs stays whole.
+-spec apart(module(), summary()) -> summary().
+apart(M, #{functions := Functions, on_load := OnLoad, natives := Natives} = Summary) ->
+    case is_loader(Functions) andalso Natives =:= [] of
+        true -> Summary;
+        false ->
+            Needed = fun(_, #{calls := Calls} = Function) ->
+                             Needs = OnLoad ++ [Native || loads(Function), Native <- Natives],
+                             All = [{M, F, A} || {F, A} <- Needs] ++ Calls,
+                             Function#{calls := lists:usort(All)}
+                     end,
+            Summary#{whole := false, functions := maps:map(Needed, Functions)}
+    end.
 
 %% @doc Collects the atoms anywhere in a term, sorted.
 -spec atoms(term()) -> [atom()].
@@ -264,9 +287,13 @@ put_at({x, N}, none, Held) -> maps:remove(N, Held);
 put_at({x, N}, Atom, Held) -> Held#{N => Atom};
 put_at(_, _, Held) -> Held.
 
-has_on_load(Functions) ->
-    lists:any(fun(#{code := Code}) -> lists:keymember(on_load, 1, Code) end,
-              maps:values(Functions)).
+with_instruction(Name, Functions) ->
+    lists:sort([FA || {FA, #{code := Code}} <- maps:to_list(Functions),
+                      lists:keymember(Name, 1, Code)]).
+
+is_loader(Summaries) -> lists:any(fun loads/1, maps:values(Summaries)).
+
+loads(#{calls := Calls}) -> lists:member({erlang, load_nif, 2}, Calls).
 
 %% @doc Estimates the bytes of code: one for an instruction and two for an operand. The ledger of
 %% reasons weighs functions by this estimate.

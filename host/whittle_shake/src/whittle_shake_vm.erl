@@ -12,7 +12,8 @@
 
 -type cut() ::
         #{functions := #{mfa() => []},      % no function can call these
-          libraries := [string()],          % ERTS's own NIFs and drivers: "zlib", "inet"
+          libraries := [string()],          % ERTS's own NIFs and drivers ("zlib", "inet"), and
+                                            % "terminfo", with which `prim_tty' draws
           preloaded := #{module() => binary()}}. % the rest of the built-in modules
 
 %% Modules whose NIFs `erl_init:start/2' loads at each start, and the library of each. The plan
@@ -51,15 +52,17 @@ is_stub(#{calls := Calls}) ->
     Calls =/= [] andalso lists:all(fun({M, F, _}) -> {M, F} =:= {erlang, nif_error} end, Calls).
 
 %% @doc Removes from `erl_init' the calls that load NIFs. Another function that calls one of these
-%% modules keeps it as a whole.
+%% modules keeps the function that loads its NIFs.
 -spec without_starts(#{module() => whittle_shake_summary:summary()}) ->
           #{module() => whittle_shake_summary:summary()}.
-without_starts(#{erl_init := #{functions := Functions} = Init} = Modules) ->
+without_starts(#{erl_init := #{functions := Functions} = Init} = All) ->
+    Started = maps:map(fun(_, Summary) -> Summary#{on_load := [{on_load, 0}]} end,
+                       maps:with(?STARTED, All)),
     Less = maps:map(fun(_, #{calls := Calls} = Function) ->
                             Function#{calls := [Call || {M, _, _} = Call <- Calls,
                                                         not lists:member(M, ?STARTED)]}
                     end, Functions),
-    Modules#{erl_init := Init#{functions := Less}};
+    maps:merge(All, Started#{erl_init => Init#{functions := Less}});
 without_starts(Modules) -> Modules.
 
 %% @doc Maps BIFs to functions that they need: a trace to a process or a port calls the NIFs of
@@ -95,6 +98,7 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
                                       Mfa <- [{M, F, A}], not is_map_key(Mfa, Hot),
                                       not is_map_key(Mfa, Called)]),
       libraries => [atom_to_list(M) || M <- ?STARTED ++ ?WITH_NIFS, Dead(M)]
+          ++ ["terminfo" || not is_map_key({prim_tty, setupterm, 0}, Hot)]
           ++ [Name || {Name, Openers} <- ?DRIVERS, not Ports, lists:all(Dead, Openers)],
       preloaded => maps:from_list(
                      [{M, Less} || {M, Bytes} <- maps:to_list(Preloaded),

@@ -9,7 +9,8 @@
 -export([undefined_functions/1, texts_of_errors/1]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
          labels/1, labels_of_otp/1, atoms_of_the_vm/1,
-         module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1]).
+         module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1,
+         natives/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([named_in_a_command_line/1, names_from_text/1]).
 -export([feature_off/1, feature_on/1, feature_of_start/1, feature_named/1, function_named/1,
@@ -169,6 +170,28 @@ whole(_) ->
     check(["-module(a). -export([main/0]).", "main() -> b:live(1)."],
           ["-module(b). -export([live/1]).",
            "live(X) -> X. live_as_well() -> erlang:load_nif([], [])."]).
+
+%% With crash, a module keeps its NIFs if it loads them, and what runs when it is loaded.
+natives(_) ->
+    Main = ["-module(a). -export([main/0]).", "main() -> b:live(1)."],
+    Loaded = ["-module(b). -export([live/1, dead/0]). -nifs([live_too/0]). "
+              "-on_load(live_at_load/0).",
+              "live(X) -> X. dead() -> live_too(). live_too() -> live_below().",
+              "live_below() -> erlang:nif_error(x).",
+              "live_at_load() -> erlang:load_nif([], [])."],
+    Unloaded = ["-module(b). -export([live/1, dead/0, dead_too/0]). -nifs([dead_too/0]).",
+                "live(X) -> X. dead() -> erlang:load_nif([], []). dead_too() -> ok."],
+    %% Then each function may be one.
+    Undeclared = ["-module(b). -export([live/1]). live(X) -> live_load(), X.",
+                  "live_load() -> erlang:load_nif([], []). live_as_well() -> ok."],
+    Without = ["-module(b). -export([live/1]). -on_load(live_at_load/0). live(X) -> X.",
+               "live_at_load() -> ok. dead() -> ok."],
+    [begin
+         Modules = [compiled(Main), compiled(Text)],
+         Apart = maps:map(fun whittle_shake_summary:apart/2, summaries(Modules)),
+         #{live := Live} = reached(Modules, #{modules => Apart}),
+         check_names(Modules, maps:keys(Live), [])
+     end || Text <- [Loaded, Unloaded, Undeclared, Without]].
 
 %% Features: `m' belongs to kernel or stdlib, and `f' to a feature
 
@@ -634,7 +657,9 @@ check(A, B) -> check(A, B, ["-module(c)."]).
 
 check(A, B, C) ->
     Modules = [compiled(Source) || Source <- [A, B, C]],
-    Live = live(Modules),
+    check_names(Modules, live(Modules), C).
+
+check_names(Modules, Live, C) ->
     All = [{M, F, Arity} || #{module := M, functions := Functions} <- Modules,
                             #{name := F, arity := Arity} <- Functions],
     Found = [Mfa || {_, F, _} = Mfa <- All, lists:member(Mfa, Live), begins("dead", F)],
@@ -653,16 +678,19 @@ live(Modules) ->
 
 %% Replaces the usual input by the given parts.
 reached(Modules, Input) ->
-    Summaries = maps:from_list([{M, Summary}
-                                || #{module := M} = Module <- Modules,
-                                   {ok, Summary} <- [whittle_shake_summary:module(Module)]]),
     whittle_shake_reach:reach(
-      maps:merge(#{modules => Summaries, program => #{a => []}, calls => [{{a, main, 0}, ?ROOT}],
+      maps:merge(#{modules => summaries(Modules), program => #{a => []},
+                   calls => [{{a, main, 0}, ?ROOT}],
                    kept => [], traps => whittle_shake_roots:traps(whole), atoms => [],
                    made => [],
                    data => none, lists => none,
                    known => known([]), features => whittle_shake_feature:new([]),
                    answered => true, on => [], off => []}, Input)).
+
+summaries(Modules) ->
+    maps:from_list([{M, Summary}
+                    || #{module := M} = Module <- Modules,
+                       {ok, Summary} <- [whittle_shake_summary:module(Module)]]).
 
 %% Applications of one module each, from OTP or not, that need others.
 known(Apps) ->
