@@ -90,11 +90,20 @@ expect(Port, Expression, Output) ->
     end.
 
 %% @doc Checks that a property holds for a number of samples of a type. Debian's package of PropEr
-%% has no header, so this function calls PropEr's functions directly.
+%% has no header, so this function calls PropEr's functions directly. It cannot report an exception
+%% on this OTP, so an exception counts as `false' here, and the error has it.
 holds(Samples, Type, Property) ->
-    case proper:quickcheck(proper:forall(Type, Property), [{numtests, Samples}, quiet]) of
+    _ = erase(?MODULE),
+    Checked = fun(Sample) ->
+                      try Property(Sample)
+                      catch Class:Reason:Stack ->
+                              _ = put(?MODULE, {Class, Reason, Stack}),
+                              false
+                      end
+              end,
+    case proper:quickcheck(proper:forall(Type, Checked), [{numtests, Samples}, quiet]) of
         true -> true;
-        _ -> error({counterexample, proper:counterexample()})
+        _ -> error({counterexample, proper:counterexample(), get(?MODULE)})
     end.
 
 %% @doc Lists the tags of the errors that a function formats, in the order of their names. They are
