@@ -19,7 +19,7 @@
 %% @hidden
 -module(docket_mnesia_decisions).
 
--export([init/0, stop/0, kill/0, silence/1, await_logged/0]).
+-export([init/0, stop/0, kill/0, silence/1, await_logged/0, sync_log/0]).
 -export([dump/0, dump_if_due/0, before_start/1, starts/2, change_table/2, hold/1]).
 
 -include_lib("kernel/include/file.hrl").
@@ -131,6 +131,14 @@ silence(_) ->
 -spec await_logged() -> boolean().
 await_logged() -> mnesia_recover:sync() =:= ok.
 
+%% @doc Waits until the log of this node is on its disk, if its database has one.
+-spec sync_log() -> ok | {error, term()}.
+sync_log() ->
+    case mnesia:system_info(use_dir) of
+        true -> mnesia:sync_log();
+        false -> ok
+    end.
+
 %% @doc Begins a dump in a process of its own, if the log has so many changes, or the last dump was
 %% so long ago, that it is due. The calling process remembers the last one.
 -spec dump_if_due() -> ok.
@@ -164,6 +172,9 @@ dumped() ->
                                    Process = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
                                    ok = until(fun() -> has_begun(Log, Before, Process) end,
                                               infinity),
+                                   %% Mnesia deletes the former log, but does not write the header
+                                   %% of the new one to the disk.
+                                   ok = sync_log(),
                                    Process
                            end),
     receive {'DOWN', Ended, process, Dumper, Result} -> Result =:= dumped end.

@@ -127,7 +127,8 @@ sources() ->
 
 known(First) ->
     docket_attempt:steps(First ++ [fun docket_mnesia_tables:check_version/0,
-                                   fun docket_mnesia_tables:copy/0, fun wait/0, fun saved/0]).
+                                   fun docket_mnesia_tables:copy/0, fun logged/0, fun wait/0,
+                                   fun saved/0]).
 
 %% This node has no database. Others without one may have lost it.
 fresh(Reports) ->
@@ -315,9 +316,14 @@ start() ->
             docket_attempt:steps([fun docket_mnesia_damage:starting/0,
                                   fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end,
-                                  fun docket_mnesia_damage:started/0]);
+                                  fun logged/0, fun docket_mnesia_damage:started/0]);
         {error, _} = Error -> Error
     end.
+
+%% Waits until the log of Mnesia has its header on the disk: a log without one counts as damaged.
+%% disk_log keeps the header in memory for up to two seconds. A node that joins has its log only
+%% when it has its copy of the schema.
+logged() -> said(schema, docket_mnesia_decisions:sync_log()).
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->

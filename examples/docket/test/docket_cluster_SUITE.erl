@@ -233,6 +233,12 @@ dumps(Config) ->
                            {error, enoent} -> true
                        end
                end),
+    %% The new log is on the disk before the former one goes away.
+    Sync = {mnesia, sync_log, 0},
+    1 = on(Peer, erlang, trace_pattern, [Sync, true, [call_count]]),
+    true = on(Peer, docket_mnesia_decisions, dump, []),
+    {call_count, Syncs} = on(Peer, erlang, trace_info, [Sync, call_count]),
+    ?assert(Syncs > 0),
     stopped([Peer]).
 
 until_loaded(Peer) -> until(fun() -> on(Peer, docket_mnesia_replica, is_complete, []) end).

@@ -4,16 +4,17 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([hung_start/1, killed_start/1, ended_start/1, pause/1, old_copy/1, empty_log/1, forced/1,
+-export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1, empty_log/1, forced/1,
          other_list/1, mistaken_list/1, waits_for_others/1]).
 %% Functions that other nodes run
--export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1]).
+-export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1,
+         end_when_noted/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, on/4, create/1, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 all() ->
-    [hung_start, killed_start, ended_start, pause, old_copy, empty_log, forced, other_list,
+    [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced, other_list,
      mistaken_list, waits_for_others].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
@@ -135,6 +136,28 @@ end_in_start(Name) ->
                    end),
     {ok, _} = supervisor:restart_child(docket_sup, store),
     ok.
+
+%% A node ends just when it has noted that Mnesia has started. Its log is no damaged one.
+ended_when_noted(Config) ->
+    [Name] = names(1),
+    [Peer] = started([Name], Config),
+    Id = new_case(Peer),
+    true = unlink(Peer),
+    Monitor = monitor(process, Peer),
+    _ = on(Peer, erlang, spawn, [?MODULE, end_when_noted, [dir(Name, Config)]]),
+    receive {'DOWN', Monitor, process, Peer, _} -> ok end,
+    [Again] = started([Name], Config),
+    {ok, _} = show(Id, Again),
+    stopped([Again]).
+
+end_when_noted(Dir) ->
+    ok = supervisor:terminate_child(docket_sup, store),
+    ok = docket_mnesia_files:starting(Dir),
+    _ = spawn_opt(fun() ->
+                          ok = until(fun() -> docket_mnesia_files:is_started(Dir) end),
+                          [] = os:cmd("kill -KILL " ++ os:getpid())
+                  end, [{priority, high}]),
+    supervisor:restart_child(docket_sup, store).
 
 %% A node that is alone waits for the time of the setting `retry' between two attempts to start.
 pause(Config) ->
