@@ -6,8 +6,8 @@
 -module(docket_case).
 
 -export([new/3, change/3, attach/3, detach/3]).
--export([table/1, newest/0, upgraded/1, fitted/2, key/1, version/1, document/2, numbers/1,
-         shows/2, view/1]).
+-export([table/1, newest/0, upgraded/1, fitted/2, is_row/1, is_key/1, key/1, version/1,
+         document/2, numbers/1, shows/2, view/1]).
 
 -export_type(['case'/0, key/0, owner/0, fields/0, party/0, document/0, document_number/0,
               version/0, filter/0]).
@@ -103,6 +103,37 @@ upgraded(Row) -> fitted(Row, record_info(size, docket_case)).
 fitted(Row, Size) when tuple_size(Row) =:= Size -> Row;
 fitted(Row, Size) when tuple_size(Row) =:= Size + 1 -> erlang:delete_element(Size + 1, Row);
 fitted(Row, Size) when tuple_size(Row) =:= Size - 1 -> erlang:append_element(Row, none).
+
+%% @doc Tells whether a tuple is a row of a version that this program knows.
+-spec is_row(tuple()) -> boolean().
+is_row(#docket_case{key = Key, version = Version, state = State, opened = Opened,
+                    changed = Changed, title = Title, parties = Parties, documents = Documents,
+                    closed = Closed}) ->
+    is_key(Key) andalso is_integer(Version) andalso lists:member(State, [open, closed])
+        andalso docket_time:is_time(Opened) andalso docket_time:is_time(Changed)
+        andalso is_text(Title) andalso all(fun is_party/1, Parties)
+        andalso all(fun is_document/1, Documents)
+        andalso (Closed =:= none orelse docket_time:is_time(Closed));
+is_row(Row) ->
+    tuple_size(Row) =:= record_info(size, docket_case) - 1 andalso is_row(upgraded(Row)).
+
+%% @doc Tells whether a term is a key of a case.
+-spec is_key(term()) -> boolean().
+is_key({Owner, Id}) -> is_text(Owner) andalso is_integer(Id) andalso Id >= 0;
+is_key(_) -> false.
+
+is_party({Name, Role}) -> is_text(Name) andalso is_text(Role);
+is_party(_) -> false.
+
+is_document({Number, Name, Type, Bytes}) ->
+    is_integer(Number) andalso is_text(Name) andalso is_text(Type) andalso is_integer(Bytes);
+is_document(_) -> false.
+
+%% JSON has only UTF-8.
+is_text(Text) -> is_binary(Text) andalso unicode:characters_to_binary(Text) =:= Text.
+
+all(Is, List) when length(List) >= 0 -> lists:all(Is, List);
+all(_, _) -> false.
 
 %% @doc Returns the key of a case.
 -spec key('case'()) -> key().

@@ -6,7 +6,7 @@
 %% @hidden
 -module(docket_cases).
 
--export([kind/1, work/2, tables/0, tables/1, version/0, upgraded/1, fitted/2]).
+-export([kind/1, work/2, tables/0, tables/1, version/0, upgraded/1, fitted/2, is_row/1]).
 
 -export_type([operation/0, refusal/0]).
 
@@ -71,6 +71,14 @@ upgraded(Row) -> Row.
 -spec fitted(docket_store:row(), Size :: pos_integer()) -> docket_store:row().
 fitted(Row, Size) when element(1, Row) =:= docket_case -> docket_case:fitted(Row, Size);
 fitted(Row, _) -> Row.
+
+%% @doc Tells whether a tuple is a row that this program can show. Of the tables of a later program,
+%% it knows none.
+-spec is_row(tuple()) -> boolean().
+is_row(Row) when element(1, Row) =:= docket_case -> docket_case:is_row(Row);
+is_row(Row) when element(1, Row) =:= docket_event -> docket_event:is_row(Row);
+is_row({docket_file, Key, Bytes}) -> docket_event:is_key(Key) andalso is_binary(Bytes);
+is_row(Row) -> element(1, Row) =/= docket_file.
 
 %% @doc Does one operation with the rows of a store.
 -spec work(docket_store:rows(), operation()) -> {ok, term()} | {error, refusal()}.

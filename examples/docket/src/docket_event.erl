@@ -3,7 +3,7 @@
 %% @hidden
 -module(docket_event).
 
--export([new/3, table/0, view/1]).
+-export([new/3, table/0, is_row/1, is_key/1, view/1]).
 
 -export_type([event/0, key/0, what/0]).
 
@@ -22,6 +22,21 @@ new(Key, What, Now) -> #docket_event{key = Key, at = Now, what = What}.
 %% @doc Describes the table of events for a store: its name and the fields of a row, the key first.
 -spec table() -> {atom(), [atom()]}.
 table() -> {docket_event, record_info(fields, docket_event)}.
+
+%% @doc Tells whether a tuple is an event.
+-spec is_row(tuple()) -> boolean().
+is_row(#docket_event{key = Key, at = At, what = What}) ->
+    is_key(Key) andalso docket_time:is_time(At) andalso is_what(What);
+is_row(_) -> false.
+
+is_what({changed, Fields}) when length(Fields) >= 0 -> Fields -- [title, parties, state] =:= [];
+is_what({What, Number}) when What =:= attached; What =:= detached -> is_integer(Number);
+is_what(What) -> What =:= created orelse What =:= removed.
+
+%% @doc Tells whether a term is a key of an event. A document has the same kind of key.
+-spec is_key(term()) -> boolean().
+is_key({Owner, Id, Version}) -> docket_case:is_key({Owner, Id}) andalso is_integer(Version);
+is_key(_) -> false.
 
 %% @doc Gives an event as a map for JSON.
 -spec view(event()) -> map().

@@ -23,7 +23,7 @@ own() ->
         {{error, {files, Reason}} = Error, IsForced, Nodes} ->
             case {is_loss(Reason), IsForced, Nodes} of
                 {false, _, _} -> Error;
-                {true, true, _} -> forced(Reason);
+                {true, true, _} -> forced();
                 {true, false, [_]} -> Error;
                 {true, false, _} ->
                     ok = docket_generation:leave(),
@@ -33,9 +33,13 @@ own() ->
             end
     end.
 
-forced(Reason) ->
-    docket:say([reason(Reason), "; DOCKET_FORCE is on: this node goes on with what is left"]),
-    in_directory(fun docket_mnesia_files:set_aside/1).
+forced() ->
+    case in_directory(fun docket_mnesia_files:set_aside/1) of
+        {ok, Reasons} ->
+            docket:say([lists:join(", ", [reason(Reason) || Reason <- Reasons]),
+                        "; DOCKET_FORCE is on: this node goes on with what is left"]);
+        {error, _} = Error -> Error
+    end.
 
 %% @doc Checks the files before this node takes the rows of others, which have all of them. With a
 %% damaged log, Mnesia would not start.
@@ -101,6 +105,7 @@ in_directory(Fun) ->
         Dir ->
             case Fun(Dir) of
                 ok -> ok;
+                {ok, _} = Done -> Done;
                 {error, Reason} when is_atom(Reason) -> {error, {directory, {Dir, Reason}}};
                 {error, Reason} -> {error, {files, Reason}}
             end

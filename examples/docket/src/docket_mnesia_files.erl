@@ -1,18 +1,17 @@
-%% @doc Checks, cuts and removes the files of Mnesia while Mnesia does not run.
+%% @doc Checks, mends and removes the files of Mnesia while Mnesia does not run.
 %%
 %% Mnesia deletes a file that it cannot read, leaves damaged entries out, and goes on with the rest.
 %% As the first node to load its rows it would then give this rest to all others. So a node checks
 %% its files before Mnesia reads them (docket_mnesia_damage).
 %%
-%% The files of tables and logs are logs of the module disk_log (OTP 25 to 29), which tells how many
-%% bytes it leaves out, but not where. A crash may cut off the end of a log that was open. Mnesia
-%% repairs that, and it is no damage. If a write fails because the disk is full, Mnesia goes on
-%% behind the part that was written; cut/1 removes what follows. A changed byte within the text of a
-%% row cannot be noticed: the entries have no checksums.
+%% The files of tables and logs are logs of disk_log (docket_mnesia_log). A crash may cut off the
+%% end of a log that was open. Mnesia repairs that, and it is no damage. If a write fails because
+%% the disk is full, Mnesia goes on behind the part that was written; cut/1 removes what follows. A
+%% changed byte within the text of a row cannot be noticed.
 %% @hidden
 -module(docket_mnesia_files).
 
--export([check/1, check_new/1, set_aside/1, cut/1, remove/1, is_empty/1]).
+-export([check/1, check_new/1, set_aside/1, cut/1, remove/1]).
 -export([starting/1, started/1, is_started/1]).
 
 -export_type([error/0]).
@@ -22,6 +21,7 @@
                | {unreadable | not_removed, {file:filename(), file:posix() | badarg}}.
 
 -define(SCHEMA, "schema.DAT").
+-define(SCHEMA_COPY, "docket.schema").
 -define(TABLE, ".DCD").
 -define(LATEST, "LATEST.LOG").
 -define(PREVIOUS, "PREVIOUS.LOG").
@@ -32,57 +32,88 @@
 -define(LOGS, [?TABLE, ?CHANGES, ".LOG"]).
 %% The beginning of the names of all tables
 -define(OWN, "docket_").
--define(DECISIONS, ["DECISION.LOG", "PDECISION.LOG", "DECISION_TAB.LOG"]).
--define(MAGIC, 1, 2, 3, 4).
--define(CLOSED, 99, 88, 77, 11).
--define(HEAD_BYTES, 8).                 % of a log, and of an entry
--define(ENTRY, 98, 87, 76, 65).
-%% From so many bytes on, an entry has a checksum of its size.
--define(LARGE, 65528).
--define(SUM_BYTES, 16).
--define(READ_AHEAD, 262144).
+-define(DECISIONS, "DECISION_TAB.LOG").
 
 %% @doc Checks that the files of a directory have all that Mnesia has written to them.
 -spec check(file:filename()) -> ok | {error, error()}.
-check(Dir) -> docket_attempt:steps(checks(Dir)).
-
-checks(Dir) ->
-    case file:list_dir(Dir) of
-        {ok, Names} ->
-            [fun() -> tables(Dir) end, fun() -> latest(Dir) end
-             | [fun() -> log(filename:join(Dir, Log)) end || Log <- logs(Names, ?LOGS)]];
-        {error, Reason} -> [fun() -> {error, {unreadable, {Dir, Reason}}} end]
+check(Dir) ->
+    case {file:list_dir(Dir), schema(Dir)} of
+        {{ok, Names}, {ok, Schema}} ->
+            docket_attempt:steps(
+              [fun() -> tables(Dir, Schema) end, fun() -> latest(Dir) end
+               | [fun() -> log(filename:join(Dir, Log), Schema) end
+                  || Log <- logs(Names, ?LOGS)]]
+              ++ [fun() -> known_tables(Dir, logs(Names, [?TABLE]), Schema) end]);
+        {{ok, _}, Error} -> Error;
+        {{error, Reason}, _} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
 %% Other files in the directory may have such names too.
 logs(Names, Extensions) ->
     [Name || Name <- lists:sort(Names), lists:member(filename:extension(Name), Extensions),
-             lists:prefix(?OWN, Name) orelse lists:member(Name, [?LATEST, ?PREVIOUS | ?DECISIONS])].
+             lists:prefix(?OWN, Name)
+                 orelse lists:member(Name, [?LATEST, ?PREVIOUS, ?DECISIONS])].
 
-%% @doc Makes Mnesia start with the files that are left of a damaged database. A damaged log gets
-%% another name. Mnesia itself leaves out what is damaged in the file of a table.
--spec set_aside(file:filename()) -> ok | {error, error()}.
-set_aside(Dir) ->
-    docket_attempt:steps([fun() -> set_aside_one(Check()) end || Check <- checks(Dir)]).
+%% @doc Makes Mnesia start with what is left of a damaged database, and returns all damages. A
+%% damaged file gets another name. In place of a table comes one with the rows that are left, and in
+%% place of a log its changes before the damage. Mnesia would not start with some damages, and go on
+%% without a whole file because of others.
+-spec set_aside(file:filename()) -> {ok, [error()]} | {error, error()}.
+set_aside(Dir) -> set_aside(Dir, []).
 
-set_aside_one({error, {damaged, File}}) ->
-    case filename:extension(File) of
-        ".LOG" -> done(File, file:rename(File, File ++ ".damaged"));
+set_aside(Dir, Before) ->
+    case check(Dir) of
+        ok -> {ok, lists:reverse(Before)};
+        {error, Error} ->
+            case lists:member(Error, Before) orelse mend(Dir, Error) of
+                ok -> set_aside(Dir, [Error | Before]);
+                true -> {error, Error};
+                {error, _} = NotMended -> NotMended
+            end
+    end.
+
+mend(Dir, {damaged, File}) ->
+    Left = File ++ ".left",
+    done(File, docket_attempt:steps([fun() -> salvaged(Dir, File, Left) end,
+                                     fun() -> file:rename(File, unused(File)) end,
+                                     fun() -> take_place(Left, File) end]));
+mend(_, {missing, File}) -> done(File, replaced(File));
+mend(_, Error) -> {error, Error}.
+
+%% Changes that were made behind a damage may need the damaged one. Without the decisions Mnesia
+%% starts too.
+salvaged(Dir, File, Left) ->
+    {ok, Schema} = schema(Dir),
+    {_, IsKnown} = form(File, Schema),
+    case {filename:extension(File), filename:basename(File)} of
+        {".LOG", Name} when Name =/= ?LATEST, Name =/= ?PREVIOUS -> ok;
+        {".LOG", _} -> docket_mnesia_log:salvage(File, Left, first, IsKnown);
+        _ -> docket_mnesia_log:salvage(File, Left, all, IsKnown)
+    end.
+
+take_place(Left, File) ->
+    case docket_mnesia_log:is_empty(Left) of
+        true ->
+            _ = file:delete(Left),
+            replaced(File);
+        false -> file:rename(Left, File)
+    end.
+
+%% Nothing is left of a file. Mnesia makes a new log.
+replaced(File) ->
+    case {filename:extension(File), filename:basename(File)} of
+        {?TABLE, _} -> docket_mnesia_log:write(File, [mnesia_log:dcd_log_header()]);
+        {_, ?LATEST} -> starting(filename:dirname(File));
         _ -> ok
-    end;
-set_aside_one({error, {missing, File}}) ->
-    case filename:extension(File) of
-        ?TABLE -> empty_table(File);
-        _ -> ok
-    end;
-set_aside_one(Result) -> Result.
+    end.
 
-empty_table(File) ->
-    case disk_log:open([{name, ?MODULE}, {file, File}]) of
-        {ok, Log} ->
-            _ = disk_log:log(Log, mnesia_log:dcd_log_header()),
-            done(File, disk_log:close(Log));
-        {error, _} -> {error, {missing, File}}
+%% An earlier damage may have set a file aside too.
+unused(File) -> unused(File ++ ".damaged", 2).
+
+unused(Name, Next) ->
+    case filelib:is_regular(Name) of
+        false -> Name;
+        true -> unused(filename:rootname(Name) ++ io_lib:format(".damaged~b", [Next]), Next + 1)
     end.
 
 done(_, ok) -> ok;
@@ -115,25 +146,9 @@ check_new(Dir) ->
 %% and docket has acknowledged nothing since that write. This also works while the disk is full.
 -spec cut(file:filename()) -> ok | {error, error()}.
 cut(Dir) ->
-    Files = [File || Name <- [?PREVIOUS, ?LATEST], File <- [filename:join(Dir, Name)],
-                     filelib:is_regular(File), not is_empty(File)],
-    docket_attempt:steps([fun() -> cut_log(File) end || File <- Files]).
-
-cut_log(File) ->
-    case file:open(File, [read, write, raw, binary]) of
-        {ok, Device} ->
-            {ok, Size} = file:position(Device, eof),
-            Result = case entries(Device, Size) of
-                         {_, End} when End < Size ->
-                             {ok, End} = file:position(Device, End),
-                             docket_attempt:steps([fun() -> file:truncate(Device) end,
-                                                   fun() -> file:sync(Device) end]);
-                         _ -> ok
-                     end,
-            _ = file:close(Device),
-            done(File, Result);
-        {error, Reason} -> done(File, {error, Reason})
-    end.
+    docket_attempt:steps([fun() -> done(File, docket_mnesia_log:cut(File)) end
+                          || Name <- [?PREVIOUS, ?LATEST], File <- [filename:join(Dir, Name)],
+                             filelib:is_regular(File)]).
 
 %% @doc Removes the files of Mnesia from a directory. The schema goes last: without it, the rest
 %% would belong to no database.
@@ -154,11 +169,6 @@ removed(File) ->
         Result -> done(File, Result)
     end.
 
-%% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a
-%% log and its first bytes.
--spec is_empty(file:filename()) -> boolean().
-is_empty(File) -> filelib:file_size(File) < 2 * ?HEAD_BYTES.
-
 %% @doc Tells whether the note of started/1 is still there. Without it, somebody has removed the
 %% files of Mnesia while it ran.
 -spec is_started(file:filename()) -> boolean().
@@ -171,136 +181,108 @@ latest(Dir) ->
     [Started, Previous, Latest] = [filename:join(Dir, Name)
                                    || Name <- [?STARTED, ?PREVIOUS, ?LATEST]],
     case filelib:is_regular(Started) andalso not filelib:is_regular(Previous)
-        andalso {filelib:is_regular(Latest), is_empty(Latest)} of
+        andalso {filelib:is_regular(Latest), docket_mnesia_log:is_empty(Latest)} of
         {false, _} -> {error, {missing, Latest}};
         {true, true} -> {error, {damaged, Latest}};
         _ -> ok
     end.
 
 %% Each table with a copy on this disk has its file.
-tables(Dir) ->
-    File = filename:join(Dir, ?SCHEMA),
-    Options = [{file, File}, {keypos, 2}, {repair, false}, {access, read}],
-    case dets:open_file(make_ref(), Options) of
-        {ok, Schema} ->
-            Tables = dets:foldl(fun({schema, Table, Properties}, Found) ->
-                                        [Table || is_on_disk(Table, Properties)] ++ Found
-                                end, [], Schema),
-            ok = dets:close(Schema),
-            present(Tables, File);
-        %% Mnesia repairs a file that was open.
-        {error, {needs_repair, _}} -> ok;
-        {error, {file_error, _, Reason}} when Reason =/= enoent ->
-            {error, {unreadable, {File, Reason}}};
-        {error, _} -> {error, {bad_schema, Dir}}
+tables(Dir, Schema) ->
+    Files = [filename:join(Dir, atom_to_list(Table) ++ ?TABLE)
+             || {Table, Properties} <- lists:sort(Schema), is_on_disk(Table, Properties)],
+    case [Missing || Missing <- Files, not filelib:is_regular(Missing)] of
+        [] -> ok;
+        [First | _] -> {error, {missing, First}}
     end.
 
 is_on_disk(schema, _) -> false;
 is_on_disk(_, Properties) ->
     lists:member(node(), proplists:get_value(disc_copies, Properties, [])).
 
-present({error, _}, File) -> {error, {bad_schema, filename:dirname(File)}};
-present(Tables, File) ->
-    Files = [filename:join(filename:dirname(File), atom_to_list(Table) ++ ?TABLE)
-             || Table <- lists:sort(Tables)],
-    case [Missing || Missing <- Files, not filelib:is_regular(Missing)] of
+%% A damaged schema may lack a table, and docket would make a new one. Mnesia makes the file of a
+%% new table before the schema has it, but without rows.
+known_tables(Dir, Files, Schema) ->
+    Known = [atom_to_list(Table) ++ ?TABLE || {Table, Properties} <- Schema,
+                                              is_on_disk(Table, Properties)],
+    IsHeader = fun docket_mnesia_entry:is_header/1,
+    case [File || File <- Files -- Known,
+                  docket_mnesia_log:check(filename:join(Dir, File), none, IsHeader) =/= ok] of
         [] -> ok;
-        [First | _] -> {error, {missing, First}}
+        [_ | _] -> {error, {bad_schema, Dir}}
     end.
 
-log(File) ->
-    case file:open(File, [read, raw, binary, {read_ahead, ?READ_AHEAD}]) of
-        {ok, Device} ->
-            {ok, Size} = file:position(Device, eof),
-            IsSound = is_sound(filename:extension(File), Device, Size, has_previous(File)),
-            ok = file:close(Device),
-            case IsSound of
-                true -> ok;
-                false -> {error, {damaged, File}}
-            end;
+%% Returns the tables with their properties. Mnesia repairs a file that was open, and that must
+%% leave the description of the schema itself.
+schema(Dir) ->
+    File = filename:join(Dir, ?SCHEMA),
+    case dets:open_file(make_ref(), [{file, File}, {keypos, 2}, {repair, false}, {access, read}]) of
+        {ok, Schema} -> described(Schema, Dir);
+        {error, {needs_repair, _}} -> repaired(File, filename:join(Dir, ?SCHEMA_COPY));
+        {error, {file_error, _, Reason}} when Reason =/= enoent ->
+            {error, {unreadable, {File, Reason}}};
+        {error, _} -> {error, {bad_schema, Dir}}
+    end.
+
+repaired(File, Copy) ->
+    Dir = filename:dirname(File),
+    Result = case file:copy(File, Copy) of
+                 {ok, _} ->
+                     case dets:open_file(make_ref(), [{file, Copy}, {keypos, 2}]) of
+                         {ok, Schema} -> described(Schema, Dir);
+                         {error, _} -> {error, {bad_schema, Dir}}
+                     end;
+                 {error, Reason} -> {error, {not_removed, {Copy, Reason}}}
+             end,
+    _ = file:delete(Copy),
+    Result.
+
+described(Schema, Dir) ->
+    Tables = dets:foldl(fun(Row, Found) ->
+                                case Row of
+                                    {schema, Table, Properties} -> [{Table, Properties} | Found];
+                                    _ -> Found
+                                end
+                        end, [], Schema),
+    ok = dets:close(Schema),
+    case is_list(Tables) andalso lists:keymember(schema, 1, Tables) of
+        true -> {ok, Tables};
+        false -> {error, {bad_schema, Dir}}
+    end.
+
+log(File, Schema) ->
+    {Tail, IsKnown} = form(File, Schema),
+    case docket_mnesia_log:check(File, Tail, IsKnown) of
+        ok -> ok;
+        damaged -> {error, {damaged, File}};
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-%% While the former log is there, Mnesia writes its changes into the files of the tables. If that
-%% fails because the disk is full, Mnesia does it again.
-has_previous(File) ->
-    filelib:is_regular(filename:join(filename:dirname(File), ?PREVIOUS)).
-
-%% disk_log also calls a log closed whose last write has failed.
-is_sound(Extension, _, Size, _) when Size < 2 * ?HEAD_BYTES, Extension =/= ?TABLE -> true;
-is_sound(Extension, Device, Size, HasPrevious) ->
-    case entries(Device, Size) of
-        {_, Size} -> true;
-        %% It got its name when it was complete.
-        _ when Extension =:= ?TABLE -> false;
-        {closed, _} when Extension =:= ?CHANGES, not HasPrevious -> false;
-        {_, End} ->
-            case file:pread(Device, End, Size - End) of
-                {ok, Rest} -> is_torn(Rest);
-                _ -> false
-            end;
-        none -> false
+%% Tells how a file may end, and which entries it has. Mnesia gives the file of a table and the one
+%% of decisions their names when they are complete. While the former log is there, Mnesia writes its
+%% changes into the files of the tables. If that fails because the disk is full, Mnesia does it
+%% again.
+form(File, Schema) ->
+    Name = filename:basename(File),
+    Table = filename:rootname(Name),
+    HasPrevious = filelib:is_regular(filename:join(filename:dirname(File), ?PREVIOUS)),
+    {Tail, IsKnown} =
+        case filename:extension(File) of
+            ?TABLE -> {none, fun(Entry) -> docket_mnesia_entry:is_row(Table, Entry) end};
+            ?CHANGES ->
+                {case HasPrevious of true -> torn; false -> torn_if_open end,
+                 fun(Entry) -> docket_mnesia_entry:is_change(Table, Entry) end};
+            _ when Name =:= ?DECISIONS -> {none, fun docket_mnesia_entry:is_decided/1};
+            _ -> {torn, fun docket_mnesia_entry:is_logged/1}
+        end,
+    case is_later(Schema) of
+        true -> {Tail, fun(_) -> true end};
+        false -> {Tail, IsKnown}
     end.
 
-%% A write that did not end leaves the beginning of an entry. Behind it is no other entry. A row may
-%% hold the bytes of an entry; a log that was torn in such a row counts as damaged.
-is_torn(Rest) when byte_size(Rest) < ?HEAD_BYTES ->
-    Magic = binary:part(Rest, min(4, byte_size(Rest)), max(0, byte_size(Rest) - 4)),
-    Magic =:= binary:part(<<?ENTRY>>, 0, byte_size(Magic));
-is_torn(<<Size:32, ?ENTRY, Entry/binary>>) ->
-    Size + sum_bytes(Size) > byte_size(Entry) andalso not has_entry(Entry);
-is_torn(_) -> false.
-
-%% Returns where the entries of a log end, before the first one that cannot be read.
-entries(Device, Size) ->
-    {ok, 0} = file:position(Device, bof),
-    case file:read(Device, ?HEAD_BYTES) of
-        {ok, <<?MAGIC, ?CLOSED>>} -> {closed, entries(Device, ?HEAD_BYTES, Size)};
-        {ok, <<?MAGIC, _:4/binary>>} -> {open, entries(Device, ?HEAD_BYTES, Size)};
-        _ -> none
-    end.
-
-entries(_, Size, Size) -> Size;
-entries(Device, At, Size) ->
-    case entry(Device, Size - At) of
-        {ok, Bytes} -> entries(Device, At + Bytes, Size);
-        none -> At
-    end.
-
-%% Returns the size of the next entry. A damaged size must not make this read the whole file.
-entry(Device, Left) ->
-    case file:read(Device, ?HEAD_BYTES) of
-        {ok, <<Size:32, ?ENTRY>>} ->
-            Bytes = Size + sum_bytes(Size),
-            case Bytes =< Left - ?HEAD_BYTES andalso file:read(Device, Bytes) of
-                {ok, Entry} ->
-                    case is_entry(Size, Entry) of
-                        true -> {ok, ?HEAD_BYTES + Bytes};
-                        false -> none
-                    end;
-                _ -> none
-            end;
-        _ -> none
-    end.
-
-sum_bytes(Size) when Size < ?LARGE -> 0;
-sum_bytes(_) -> ?SUM_BYTES.
-
-is_entry(Size, Entry) ->
-    {Sum, Term} = split_binary(Entry, sum_bytes(Size)),
-    (Sum =:= <<>> orelse Sum =:= erlang:md5(<<Size:32>>)) andalso is_term(Term).
-
-is_term(Binary) ->
-    try binary_to_term(Binary, [used]) of
-        {_, Used} -> Used =:= byte_size(Binary)
-    catch error:badarg -> false
-    end.
-
-has_entry(Rest) ->
-    lists:any(fun({At, _}) -> At >= 4 andalso is_whole(binary:part(Rest, At - 4,
-                                                                   byte_size(Rest) - At + 4))
-              end, binary:matches(Rest, <<?ENTRY>>)).
-
-is_whole(<<Size:32, ?ENTRY, Rest/binary>>) ->
-    Bytes = Size + sum_bytes(Size),
-    Bytes =< byte_size(Rest) andalso is_entry(Size, binary:part(Rest, 0, Bytes)).
+%% A later program may have written rows of other forms. This one refuses the database afterwards.
+is_later(Schema) ->
+    [] =/= [Version || {_, Properties} <- Schema,
+                       {docket_version, Version} <- proplists:get_value(user_properties,
+                                                                        Properties, []),
+                       Version > docket_case:newest()].

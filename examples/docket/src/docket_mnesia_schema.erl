@@ -327,7 +327,7 @@ logged() -> said(schema, docket_mnesia_decisions:sync_log()).
 
 said(_, ok) -> ok;
 said(schema, {error, {not_a_log_file, File}} = Error) ->
-    case docket_mnesia_files:is_empty(File) andalso file:delete(File) of
+    case docket_mnesia_log:is_empty(File) andalso file:delete(File) of
         ok -> {wait, ["starts again without the log ", File, ", which is empty"]};
         _ -> {error, {schema, element(2, Error)}}
     end;

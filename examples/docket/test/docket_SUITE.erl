@@ -382,6 +382,7 @@ damaged_directory(_) ->
               {200, _, _} = ask(get, path(Id)),
               ok = application:stop(docket)
           end || Damage <- [fun() -> file:write_file(File, <<(Byte bxor 1), Rest/binary>>) end,
+                            fun() -> file:write_file(File, <<>>) end,
                             fun() -> file:delete(File) end]]
      end || Name <- ["docket_file.DCD", "LATEST.LOG"], File <- [filename:join(Dir, Name)]].
 

@@ -146,6 +146,6 @@ file(Name, Config) -> filename:join(dir(Name, Config), "docket_case.DCD").
 damage(Name, Base, Config) ->
     File = filename:join(dir(Name, Config), Base),
     {ok, Bytes} = file:read_file(File),
-    file:write_file(File, docket_mnesia_files_SUITE:with_other_byte(0, Bytes)).
+    file:write_file(File, docket_mnesia_log_SUITE:with_other_byte(0, Bytes)).
 
 saying(Text, Peer) -> [Line || {_, Line} <- lines(Peer), string:find(Line, Text) =/= nomatch].

@@ -1,142 +1,36 @@
-%% Tests the checks of Mnesia's files: logs as disk_log writes them, and those of a node.
+%% Tests the checks of Mnesia's files: those of a node, and those of others in its directory.
 -module(docket_mnesia_files_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, garbage/1, hole/1, changed/1, large/1, of_a_node/1, foreign/1]).
-%% For other suites
--export([with_other_byte/2]).
+-export([of_a_node/1, decoded/1, set_aside/1, foreign/1]).
 
--import(docket_nodes, [started/2, dir/2, kill/1, on/4, new_case/1]).
+-import(docket_mnesia_log_SUITE, [with_other_byte/2]).
+-import(docket_nodes, [started/2, dir/2, kill/1, stopped/1, on/4, new_case/1]).
 
-all() -> [cut, garbage, hole, changed, large, of_a_node, foreign].
+all() -> [of_a_node, decoded, set_aside, foreign].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "a", Config).
 
 end_per_testcase(_, _) -> ok.
 
-%% A log may end anywhere, because a crash or a full disk cut it off. The changes of a table that
-%% are closed end behind an entry, unless Mnesia will write them again.
-cut(Config) ->
-    {Latest, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
-    Dir = filename:dirname(Latest),
-    [Changes, Table, Previous] = [filename:join(Dir, Name)
-                                  || Name <- ["docket_a.DCL", "docket_a.DCD", "PREVIOUS.LOG"]],
-    Sizes = lists:seq(0, byte_size(Log)),
-    [?assertEqual({File, State, Size, sound},
-                  {File, State, Size, checked(File, in_state(State, binary:part(Log, 0, Size)))})
-     || {File, State} <- [{Latest, open}, {Latest, closed}, {Changes, open}], Size <- Sizes],
-    [begin
-         Expected = case lists:member(Size, Ends) orelse File =:= Changes andalso Size < 16 of
-                        true -> sound;
-                        false -> damaged
-                    end,
-         ?assertEqual({File, Size, Expected},
-                      {File, Size, checked(File, binary:part(Log, 0, Size))})
-     end || File <- [Changes, Table], Size <- Sizes],
-    ok = file:write_file(Previous, Log),
-    [?assertEqual({Size, sound}, {Size, checked(Changes, binary:part(Log, 0, Size))})
-     || Size <- Sizes].
-
-%% A process that is killed leaves no other bytes behind the last entry.
-garbage(Config) ->
-    {File, Log, _} = log(Config, [some, entries]),
-    [?assertEqual({Bytes, damaged},
-                  {Bytes, checked(File, in_state(open, <<Log/binary, Bytes/binary>>))})
-     || Bytes <- [<<0:64>>, <<0:8000>>, <<0, 0, 0, 9, 98, 87, 0, 0>>, <<0, 0, 0, 9, 99>>]].
-
-%% A write has failed, and others followed. What they wrote goes away.
-hole(Config) ->
-    {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
-    Third = lists:nth(4, Ends),
-    <<Before:Third/binary, _:5/binary, After/binary>> = Log,
-    Latest = filename:join(filename:dirname(File), "LATEST.LOG"),
-    [begin
-         Holed = in_state(State, <<Before/binary, After/binary>>),
-         ?assertEqual(damaged, checked(Latest, Holed)),
-         ok = file:write_file(Latest, Holed),
-         ok = docket_mnesia_files:cut(filename:dirname(File)),
-         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest)),
-         ok = docket_mnesia_files:cut(filename:dirname(File)),
-         ?assertEqual({ok, in_state(State, Before)}, file:read_file(Latest))
-     end || State <- [open, closed]].
-
-%% A changed byte in the head of a log or of an entry shows, if entries follow. At the end, only the
-%% size of an entry may be wrong.
-changed(Config) ->
-    {File, Log, Ends} = log(Config, [{entry, N, <<"some text">>} || N <- lists:seq(1, 5)]),
-    Last = lists:nth(5, Ends),
-    Heads = lists:seq(0, 3)
-        ++ [End + Byte || End <- lists:droplast(Ends), Byte <- [0, 1, 2, 4, 5, 6, 7]],
-    [begin
-         Expected = case At >= Last andalso At < Last + 4 of
-                        true -> sound;
-                        false -> damaged
-                    end,
-         ?assertEqual({State, At, Expected},
-                      {State, At, checked(File, with_other_byte(At, in_state(State, Log)))})
-     end || State <- [open, closed], At <- Heads].
-
-%% An entry of 64 KB or more has a checksum of its size.
-large(Config) ->
-    Large = {entry, binary:copy(<<"x">>, 200000)},
-    {File, Log, [_, First | _]} = log(Config, [small, Large, small]),
-    ?assertEqual(sound, checked(File, in_state(closed, Log))),
-    [?assertEqual({State, At, damaged},
-                  {State, At, checked(File, with_other_byte(First + At, in_state(State, Log)))})
-     || State <- [open, closed], At <- [0, 1, 2, 3, 4, 8, 23]],
-    [?assertEqual(sound, checked(File, in_state(open, binary:part(Log, 0, First + Size))))
-     || Size <- [1, 20, 100000]].
-
-%% Writes a log, and returns its bytes and where the head and each entry end.
-log(Config, Entries) ->
-    File = filename:join(proplists:get_value(dir, Config), "LATEST.LOG"),
-    {ok, Log} = disk_log:open([{name, make_ref()}, {file, File}]),
-    Ends = [begin
-                ok = Append(),
-                ok = disk_log:sync(Log),
-                filelib:file_size(File)
-            end || Append <- [fun() -> ok end
-                              | [fun() -> disk_log:log(Log, Entry) end || Entry <- Entries]]],
-    ok = disk_log:close(Log),
-    {ok, Bytes} = file:read_file(File),
-    ok = file:delete(File),
-    {File, Bytes, Ends}.
-
-in_state(closed, Log) -> Log;
-in_state(open, <<Magic:4/binary, _:4/binary, Entries/binary>>) ->
-    <<Magic/binary, 6, 7, 8, 9, Entries/binary>>;
-in_state(open, Short) -> Short.
-
-with_other_byte(At, Bytes) ->
-    <<Before:At/binary, Byte, Rest/binary>> = Bytes,
-    <<Before/binary, (Byte bxor 64), Rest/binary>>.
-
-%% The directory has a database without tables.
-checked(File, Bytes) ->
-    Dir = filename:dirname(File),
-    {ok, Schema} = dets:open_file(make_ref(), [{file, filename:join(Dir, "schema.DAT")},
-                                               {keypos, 2}]),
-    ok = dets:close(Schema),
-    ok = file:write_file(File, Bytes),
-    Result = docket_mnesia_files:check(Dir),
-    ok = file:delete(File),
-    case Result of
-        ok -> sound;
-        {error, {damaged, File}} -> damaged
-    end.
+%% Returns the directory of a node that was killed: it has ten cases in the files of the tables, two
+%% in those of changes, and two in the log.
+of_killed(Name, Config) ->
+    [Peer] = started([Name], Config),
+    [_ = new_case(Peer) || _ <- lists:seq(1, 10)],
+    dumped = on(Peer, mnesia, dump_log, []),
+    dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case, docket_event]]),
+    [_ = new_case(Peer) || _ <- lists:seq(1, 2)],
+    dumped = on(Peer, mnesia, dump_log, []),
+    [_ = new_case(Peer) || _ <- lists:seq(1, 2)],
+    ok = kill(Peer),
+    dir(Name, Config).
 
 %% The files of a node that was killed are sound, and each kind of damage is found.
 of_a_node(Config) ->
-    [Name] = Names = docket_nodes:names(),
-    [Peer] = started(Names, Config),
-    [_ = new_case(Peer) || _ <- lists:seq(1, 10)],
-    dumped = on(Peer, mnesia_controller, snapshot_dcd, [[docket_case, docket_event]]),
-    _ = new_case(Peer),
-    dumped = on(Peer, mnesia, dump_log, []),
-    _ = new_case(Peer),
-    ok = kill(Peer),
-    Dir = dir(Name, Config),
+    [Name] = docket_nodes:names(),
+    Dir = of_killed(Name, Config),
     Check = fun() -> check_as(Name, Dir) end,
     ?assertEqual(ok, Check()),
     [begin
@@ -154,8 +48,18 @@ of_a_node(Config) ->
      end || Base <- ["docket_case.DCD", "docket_case.DCL", "docket_event.DCD", "LATEST.LOG"]],
     Schema = filename:join(Dir, "schema.DAT"),
     {ok, Bytes} = file:read_file(Schema),
-    ok = file:write_file(Schema, binary:part(Bytes, 0, 100)),
+    [begin
+         ok = file:write_file(Schema, binary:part(Bytes, 0, Size)),
+         ?assertEqual({Size, {error, {bad_schema, Dir}}}, {Size, Check()})
+     end || Size <- [100, byte_size(Bytes) div 2]],
+    %% Mnesia would make a table anew that the schema lacks.
+    ok = without_table(Schema, docket_event),
     ?assertEqual({error, {bad_schema, Dir}}, Check()),
+    ok = file:write_file(Schema, Bytes),
+    %% Mnesia repairs a schema that was open.
+    ok = file:write_file(Schema, left_open(Bytes)),
+    ?assertEqual(ok, Check()),
+    ?assertEqual({ok, left_open(Bytes)}, file:read_file(Schema)),
     ok = file:write_file(Schema, Bytes),
     %% A log without an entry is right only while Mnesia makes a new one.
     Latest = filename:join(Dir, "LATEST.LOG"),
@@ -169,14 +73,86 @@ of_a_node(Config) ->
     ok = docket_mnesia_files:starting(Dir),
     ?assertEqual(ok, Check()).
 
+without_table(File, Name) ->
+    {ok, Schema} = dets:open_file(make_ref(), [{file, File}, {keypos, 2}]),
+    ok = dets:delete(Schema, Name),
+    dets:close(Schema).
+
+%% The byte tells dets that the file was closed (dets_v9, OTP 25 to 29).
+left_open(<<Before:11/binary, 1, Rest/binary>>) -> <<Before/binary, 0, Rest/binary>>.
+
 %% The check asks for the files of the node that runs it.
-check_as(Name, Dir) ->
+check_as(Name, Dir) -> call_as(Name, check, Dir).
+
+call_as(Name, Function, Dir) ->
     [Short, Host] = string:split(atom_to_list(Name), "@"),
     {ok, Peer, Name} = peer:start(#{name => Short, host => Host, connection => standard_io,
                                     args => ["-pa" | code:get_path()]}),
-    Result = on(Peer, docket_mnesia_files, check, [Dir]),
+    Result = on(Peer, docket_mnesia_files, Function, [Dir]),
     ok = peer:stop(Peer),
     Result.
+
+%% Damages that leave an entry which can be decoded. Mnesia would end when it reads it, at each
+%% start, or docket when it shows the row.
+decoded(Config) ->
+    [Name] = docket_nodes:names(),
+    Dir = of_killed(Name, Config),
+    [begin
+         File = filename:join(Dir, Base),
+         {ok, Bytes} = file:read_file(File),
+         [begin
+              ok = file:write_file(File, Damaged),
+              ?assertEqual({Base, Text, {error, {damaged, File}}},
+                           {Base, Text, check_as(Name, Dir)})
+          end || Damaged <- damages(Text, Bytes)],
+         ok = file:write_file(File, Bytes)
+     end || {Base, Text} <- [{"docket_case.DCL", "write"}, {"docket_case.DCL", "none"},
+                             {"docket_event.DCL", "created"}, {"docket_case.DCD", "none"},
+                             {"docket_case.DCD", "open"}, {"docket_event.DCD", "docket_event"},
+                             {"docket_case.DCD", "dcd_log"}, {"LATEST.LOG", "commit"},
+                             {"LATEST.LOG", "write"}, {"DECISION_TAB.LOG", "trans_tid"},
+                             {"DECISION_TAB.LOG", "decision_list"},
+                             {"DECISION_TAB.LOG", last}]],
+    ?assertEqual(ok, check_as(Name, Dir)).
+
+%% Another last character in each place of an atom, or no last byte
+damages(last, Bytes) -> [binary:part(Bytes, 0, byte_size(Bytes) - 1)];
+damages(Text, Bytes) ->
+    [_ | _] = Places = binary:matches(Bytes, atom(Text)),
+    [with_other_byte(At + Size - 1, Bytes) || {At, Size} <- Places].
+
+%% Atoms as OTP 25 and later ones write them
+atom(Text) -> [<<Tag/binary, (length(Text)), (list_to_binary(Text))/binary>>
+               || Tag <- [<<119>>, <<100, 0>>]].
+
+%% A node that is told to go on with damaged files has the rest of each of them.
+set_aside(Config) ->
+    [Name] = docket_nodes:names(),
+    Dir = of_killed(Name, Config),
+    [begin
+         File = filename:join(Dir, Base),
+         {ok, Bytes} = file:read_file(File),
+         {At, Size} = lists:last(binary:matches(Bytes, atom("created"))),
+         ok = file:write_file(File, with_other_byte(At + Size - 1, Bytes))
+     end || Base <- ["docket_event.DCD", "docket_event.DCL", "LATEST.LOG"]],
+    [ok = file:delete(filename:join(Dir, Base)) || Base <- ["docket_case.DCD", "docket_file.DCD"]],
+    ok = file:write_file(filename:join(Dir, "DECISION_TAB.LOG"), <<>>),
+    ok = file:write_file(filename:join(Dir, "LATEST.LOG.damaged"), <<"an earlier one">>),
+    Damages = [{missing, "docket_case.DCD"}, {missing, "docket_file.DCD"},
+               {damaged, "DECISION_TAB.LOG"}, {damaged, "LATEST.LOG"},
+               {damaged, "docket_event.DCD"}, {damaged, "docket_event.DCL"}],
+    ?assertEqual({ok, [{Kind, filename:join(Dir, Base)} || {Kind, Base} <- Damages]},
+                 call_as(Name, set_aside, Dir)),
+    ?assertEqual({ok, <<"an earlier one">>},
+                 file:read_file(filename:join(Dir, "LATEST.LOG.damaged"))),
+    ?assert(filelib:is_regular(filename:join(Dir, "LATEST.LOG.damaged2"))),
+    ?assertEqual(ok, check_as(Name, Dir)),
+    %% The rows of the log are those before its last one.
+    [Peer] = started([Name], Config),
+    ?assertEqual(3, on(Peer, ets, info, [docket_case, size])),
+    ?assertEqual(11, on(Peer, ets, info, [docket_event, size])),
+    _ = new_case(Peer),
+    stopped([Peer]).
 
 %% Files of others stay, whatever their names end with.
 foreign(Config) ->

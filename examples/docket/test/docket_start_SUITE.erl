@@ -4,8 +4,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1, empty_log/1, forced/1,
-         other_list/1, mistaken_list/1, waits_for_others/1]).
+-export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1,
+         empty_log/1, forced/1, other_list/1, mistaken_list/1, waits_for_others/1]).
 %% Functions that other nodes run
 -export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1,
          end_when_noted/1]).
@@ -14,8 +14,8 @@
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 all() ->
-    [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced, other_list,
-     mistaken_list, waits_for_others].
+    [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced,
+     other_list, mistaken_list, waits_for_others].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
