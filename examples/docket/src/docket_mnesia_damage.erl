@@ -7,8 +7,8 @@
 %% @hidden
 -module(docket_mnesia_damage).
 
--export([own/0, theirs/1, has_half_joined/0, clear/0, no_tables/0, starting/0, started/0,
-         write_failed/0, format_error/1]).
+-export([check_own/0, check_or_clear/1, check_new/0, has_half_joined/0, clear/0, note_starting/0,
+         note_started/0, write_failed/0, format_error/1]).
 
 -export_type([error/0]).
 
@@ -16,8 +16,8 @@
                | {directory, {file:filename(), Reason :: term()}}.
 
 %% @doc Checks the files before this node loads its own rows.
--spec own() -> docket_attempt:result(error()).
-own() ->
+-spec check_own() -> docket_attempt:result(error()).
+check_own() ->
     case {check(), docket_config:get(force), docket_cluster:nodes()} of
         {ok, _, _} -> ok;
         {{error, {files, Reason}} = Error, IsForced, Nodes} ->
@@ -41,10 +41,10 @@ forced() ->
         {error, _} = Error -> Error
     end.
 
-%% @doc Checks the files before this node takes the rows of others, which have all of them. With a
-%% damaged log, Mnesia would not start.
--spec theirs([node()]) -> docket_attempt:result(error()).
-theirs(Nodes) ->
+%% @doc Checks the files before this node takes the rows of others, which have all of them, and
+%% removes damaged ones. With a damaged log, Mnesia would not start.
+-spec check_or_clear([node()]) -> docket_attempt:result(error()).
+check_or_clear(Nodes) ->
     case check() of
         ok -> ok;
         {error, {files, Reason}} = Error ->
@@ -60,8 +60,13 @@ theirs(Nodes) ->
 %% ended, or Mnesia did not start. It has no rows, so it joins anew, with a new copy of the schema.
 -spec has_half_joined() -> boolean().
 has_half_joined() ->
-    case {check(), docket_generation:current()} of
-        {{error, {files, {missing, _}}}, {_, []}} -> true;
+    case docket_generation:current() of
+        {_, []} ->
+            case check() of
+                {error, {files, {missing, _}}} -> true;
+                _ -> false
+            end;
+        %% The check reads all files.
         _ -> false
     end.
 
@@ -79,16 +84,16 @@ clear() ->
     in_directory(fun docket_mnesia_files:remove/1).
 
 %% @doc Checks that the directory has no tables, because this node is about to make a new database.
--spec no_tables() -> ok | {error, error()}.
-no_tables() -> in_directory(fun docket_mnesia_files:check_new/1).
+-spec check_new() -> ok | {error, error()}.
+check_new() -> in_directory(fun docket_mnesia_files:check_new/1).
 
 %% @doc Notes that Mnesia is about to start.
--spec starting() -> ok.
-starting() -> in_directory(fun docket_mnesia_files:starting/1).
+-spec note_starting() -> ok.
+note_starting() -> in_directory(fun docket_mnesia_files:note_starting/1).
 
 %% @doc Notes that Mnesia has started.
--spec started() -> ok | {error, error()}.
-started() -> in_directory(fun docket_mnesia_files:started/1).
+-spec note_started() -> ok | {error, error()}.
+note_started() -> in_directory(fun docket_mnesia_files:note_started/1).
 
 %% @doc Repairs the logs after a write that may have failed, unless Mnesia still runs.
 -spec write_failed() -> ok.

@@ -12,7 +12,7 @@
 -module(docket_mnesia_files).
 
 -export([check/1, check_new/1, set_aside/1, cut/1, remove/1]).
--export([starting/1, started/1, is_started/1]).
+-export([note_starting/1, note_started/1, is_started/1]).
 
 -export_type([error/0]).
 
@@ -103,7 +103,7 @@ take_place(Left, File) ->
 replaced(File) ->
     case {filename:extension(File), filename:basename(File)} of
         {?TABLE, _} -> docket_mnesia_log:write(File, [mnesia_log:dcd_log_header()]);
-        {_, ?LATEST} -> starting(filename:dirname(File));
+        {_, ?LATEST} -> note_starting(filename:dirname(File));
         _ -> ok
     end.
 
@@ -120,14 +120,14 @@ done(_, ok) -> ok;
 done(File, {error, Reason}) -> {error, {not_removed, {File, Reason}}}.
 
 %% @doc Notes that Mnesia is about to start. It removes its former log then, and makes a new one.
--spec starting(file:filename()) -> ok.
-starting(Dir) ->
+-spec note_starting(file:filename()) -> ok.
+note_starting(Dir) ->
     _ = file:delete(filename:join(Dir, ?STARTED)),
     ok.
 
 %% @doc Notes that Mnesia has started, and has a log. From now on the log must be there.
--spec started(file:filename()) -> ok | {error, file:posix() | badarg | terminated}.
-started(Dir) -> docket_directory:write(filename:join(Dir, ?STARTED), []).
+-spec note_started(file:filename()) -> ok | {error, file:posix() | badarg | terminated}.
+note_started(Dir) -> docket_directory:write(filename:join(Dir, ?STARTED), []).
 
 %% @doc Checks that a directory has no tables, so that a new database may be made there.
 -spec check_new(file:filename()) -> ok | {error, error()}.
@@ -169,8 +169,8 @@ removed(File) ->
         Result -> done(File, Result)
     end.
 
-%% @doc Tells whether the note of started/1 is still there. Without it, somebody has removed the
-%% files of Mnesia while it ran.
+%% @doc Tells whether the note of note_started/1 is there. Without it, somebody has removed the files
+%% of Mnesia while it ran.
 -spec is_started(file:filename()) -> boolean().
 is_started(Dir) ->
     element(1, file:read_file_info(filename:join(Dir, ?STARTED), [raw])) =:= ok.

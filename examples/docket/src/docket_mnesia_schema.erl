@@ -140,7 +140,7 @@ fresh(Reports) ->
                            is_new(Node, Generation)],
             case {docket_cluster:nodes() -- New, docket_cluster:nodes()} of
                 {[], [First | _]} when First =:= node() ->
-                    docket_attempt:steps([fun docket_mnesia_damage:no_tables/0, fun begun/0,
+                    docket_attempt:steps([fun docket_mnesia_damage:check_new/0, fun begun/0,
                                           fun found/0, fun wait/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Others, _} ->
@@ -246,8 +246,8 @@ started(Nodes) ->
     [fun() -> docket_mnesia_decisions:before_start(Others) end,
      fun() ->
              case Others of
-                 [] -> docket_mnesia_damage:own();
-                 _ -> docket_mnesia_damage:theirs(Nodes)
+                 [] -> docket_mnesia_damage:check_own();
+                 _ -> docket_mnesia_damage:check_or_clear(Nodes)
              end
      end,
      fun() -> said(schema, mnesia:set_master_nodes(Nodes)) end,
@@ -313,10 +313,10 @@ start() ->
             ok = docket_mnesia_replica:forget(),
             ok = docket_mnesia_tables:forget(),
             _ = persistent_term:erase(?MODULE),
-            docket_attempt:steps([fun docket_mnesia_damage:starting/0,
+            docket_attempt:steps([fun docket_mnesia_damage:note_starting/0,
                                   fun() -> said(schema, mnesia:start()) end,
                                   fun() -> said(schema, docket_disk_watch:start()) end,
-                                  fun logged/0, fun docket_mnesia_damage:started/0]);
+                                  fun logged/0, fun docket_mnesia_damage:note_started/0]);
         {error, _} = Error -> Error
     end.
 

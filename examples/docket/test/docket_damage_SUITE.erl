@@ -59,9 +59,17 @@ half_joined(Config) ->
     ok = file:del_dir_r(Dir),
     ok = filelib:ensure_path(Dir),
     {ok, _} = file:copy(other_schema(First, Config), filename:join(Dir, "schema.DAT")),
-    ok = file:write_file(filename:join(Dir, "docket.generation"), "{2,[]}.\n"),
+    %% The node has left its generation.
+    ok = file:write_file(filename:join(Dir, "docket.generation"),
+                         io_lib:format("~0p.~n", [{{2, []}, {2, Names}}])),
     Again = start(First, Names, Config),
     ok = until(Again, ready, true),
+    ?assertEqual([], saying("is damaged", Again)),
+    %% A member reads no file to tell that it has not.
+    Check = {docket_mnesia_files, check, 1},
+    1 = on(Again, erlang, trace_pattern, [Check, true, [call_count]]),
+    false = on(Again, docket_mnesia_damage, has_half_joined, []),
+    {call_count, 0} = on(Again, erlang, trace_info, [Check, call_count]),
     [?assertMatch({ok, _}, show(Each, Again)) || Each <- [new_case_again(Again) | Cases]],
     stopped([Again | Others]).
 

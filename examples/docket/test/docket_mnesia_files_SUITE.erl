@@ -70,7 +70,7 @@ of_a_node(Config) ->
     ?assertEqual(ok, Check()),
     ok = file:delete(Previous),
     ?assertEqual({error, {damaged, Latest}}, Check()),
-    ok = docket_mnesia_files:starting(Dir),
+    ok = docket_mnesia_files:note_starting(Dir),
     ?assertEqual(ok, Check()).
 
 without_table(File, Name) ->

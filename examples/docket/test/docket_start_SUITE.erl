@@ -152,7 +152,7 @@ ended_when_noted(Config) ->
 
 end_when_noted(Dir) ->
     ok = supervisor:terminate_child(docket_sup, store),
-    ok = docket_mnesia_files:starting(Dir),
+    ok = docket_mnesia_files:note_starting(Dir),
     _ = spawn_opt(fun() ->
                           ok = until(fun() -> docket_mnesia_files:is_started(Dir) end),
                           [] = os:cmd("kill -KILL " ++ os:getpid())
@@ -164,7 +164,7 @@ pause(Config) ->
     [Name] = names(1),
     [Peer] = started([Name], [{retry, 1000} | Config]),
     ok = on(Peer, supervisor, terminate_child, [docket_sup, store]),
-    ok = docket_mnesia_files:starting(dir(Name, Config)),
+    ok = docket_mnesia_files:note_starting(dir(Name, Config)),
     ok = file:write_file(filename:join(dir(Name, Config), "LATEST.LOG"), <<>>),
     {ok, _} = on(Peer, supervisor, restart_child, [docket_sup, store]),
     Started = on(Peer, erlang, monotonic_time, [millisecond]),
