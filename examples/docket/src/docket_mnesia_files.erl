@@ -169,8 +169,8 @@ removed(File) ->
         Result -> done(File, Result)
     end.
 
-%% @doc Tells whether the note of note_started/1 is there. Without it, somebody has removed the files
-%% of Mnesia while it ran.
+%% @doc Tells whether the note of note_started/1 is there. Without it, somebody has removed the
+%% files of Mnesia while it ran.
 -spec is_started(file:filename()) -> boolean().
 is_started(Dir) ->
     element(1, file:read_file_info(filename:join(Dir, ?STARTED), [raw])) =:= ok.

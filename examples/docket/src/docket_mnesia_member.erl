@@ -104,23 +104,25 @@ handle_info(attempt, State) ->
 handle_info({timeout, Check, check}, #state{check = Check, waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->
     {noreply, checked(check_later(docket_config:get(retry), State))};
-handle_info(disk_failed, State) ->
-    case docket_disk_watch:has_failed() of
-        true ->
+%% A database that has ended, or starts, cannot flush either. That is no fault of the disk.
+handle_info(disk_failed, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
+    case docket_disk_watch:failure() of
+        Failure when Failure =:= write; Failure =:= removed ->
             _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
             ok = docket_mnesia_damage:write_failed(),
             {noreply, again_later("the directory has no space left, cannot be written, or is gone",
                                   State)};
-        false -> {noreply, State}
+        _ -> {noreply, State}
     end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->
     {noreply, checked(State)};
-%% Mnesia ends when it cannot write, or when a node parts from it while it starts.
+%% Mnesia ends when it cannot write, when a node parts from it while it starts, or when it cannot
+%% read a file. Then the log may have acknowledged changes behind a damage.
 handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     ok = stop(),
-    ok = docket_mnesia_damage:write_failed(),
+    _ = [ok = docket_mnesia_damage:write_failed() || docket_disk_watch:has_failed_write()],
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
 

@@ -149,7 +149,7 @@ joined_generation(Nodes) ->
 is_on_disk() ->
     docket_config:get(dir) =:= none
         orelse docket_mnesia_decisions:await_logged() andalso mnesia:sync_log() =:= ok
-        andalso not docket_disk_watch:has_failed().
+        andalso docket_disk_watch:failure() =:= none.
 
 %% @doc Returns the number of rows of each table, and a sum that depends on all rows.
 -spec sums() -> [{atom(), Rows :: non_neg_integer(), Sum :: non_neg_integer()}].

@@ -4,14 +4,16 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([one_of_three/1, of_another/1, half_joined/1, left_behind/1, two_of_three/1,
-         lost_log/1, all_of_three/1]).
+         lost_log/1, all_of_three/1, other_end/1, no_failure/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
-all() -> [one_of_three, of_another, half_joined, left_behind, two_of_three, lost_log, all_of_three].
+all() ->
+    [one_of_three, of_another, half_joined, left_behind, two_of_three, lost_log, all_of_three,
+     other_end, no_failure].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abc", Config).
 
@@ -133,6 +135,43 @@ all_of_three(Config) ->
     Id = new_case_again(A),
     [{ok, _} = show(Id, Peer) || Peer <- [A, B1, C]],
     stopped([A, B1, C]).
+
+%% The log has a damage, and Mnesia ends, but not because a write failed. docket removes nothing:
+%% changes behind the damage may be acknowledged.
+other_end(Config) ->
+    [First | _] = docket_nodes:names(),
+    [Peer] = started([First], Config),
+    _ = new_case(Peer),
+    Log = filename:join(dir(First, Config), "LATEST.LOG"),
+    Entry = term_to_binary({trans_tid, serial, 1}),
+    ok = file:write_file(Log, [<<0:80>>, <<(byte_size(Entry)):32, 98, 87, 76, 65>>, Entry],
+                         [append]),
+    {ok, Before} = file:read_file(Log),
+    _ = on(Peer, erlang, send, [docket_mnesia_member,
+                                {mnesia_system_event, {mnesia_fatal, "some reason", [], <<>>}}]),
+    ok = until(fun() ->
+                       saying("LATEST.LOG is damaged", Peer) =/= []
+                           orelse length(saying("the tables are loaded", Peer)) > 1
+               end),
+    {ok, <<Magic:4/binary, _:4/binary, Rest/binary>>} = file:read_file(Log),
+    ?assertEqual(binary:part(Before, 8, byte_size(Before) - 8), Rest),
+    ?assertEqual(<<1, 2, 3, 4>>, Magic),
+    stopped([Peer]).
+
+%% Another node asks this one for a flush while Mnesia does not run here. The node does not call its
+%% disk full, and stays in its generation.
+no_failure(Config) ->
+    [First | _] = docket_nodes:names(),
+    [Peer] = started([First], Config),
+    Generation = on(Peer, docket_generation, current, []),
+    ok = on(Peer, sys, suspend, [docket_mnesia_member]),
+    stopped = on(Peer, mnesia, stop, []),
+    {error, disk} = on(Peer, docket_mnesia_replica, flushed, [Generation]),
+    {error, disk} = on(Peer, docket_mnesia_replica, flushed, [Generation]),
+    ok = on(Peer, sys, resume, [docket_mnesia_member]),
+    ok = until(Peer, ready, true),
+    ?assertEqual([], saying("no space left", Peer)),
+    stopped([Peer]).
 
 with_cases(Names, Config) ->
     [A | _] = Peers = started(Names, Config),
