@@ -27,7 +27,7 @@ start(_, _) ->
             %% When Mnesia fails, its reports hold rows of the tables.
             _ = logger:update_formatter_config(default, #{depth => 15, chars_limit => 4000}),
             case locked() of
-                {ok, Lock} -> started(identified(), Lock);
+                {ok, Lock} -> started(checked(), Lock);
                 {error, _} = Error -> started(Error, none)
             end;
         {error, Reason} = Refused ->
@@ -36,10 +36,16 @@ start(_, _) ->
     end.
 
 locked() ->
-    case {docket_store:check(), docket_config:get(dir)} of
-        {ok, none} -> {ok, none};
-        {ok, Dir} -> of_kind(directory, docket_directory:lock(Dir));
-        {Error, _} -> of_kind(store, Error)
+    case docket_config:get(dir) of
+        none -> {ok, none};
+        Dir -> of_kind(directory, docket_directory:lock(Dir))
+    end.
+
+%% The check writes to the directory, so it comes after the lock.
+checked() ->
+    case of_kind(store, docket_store:check()) of
+        ok -> identified();
+        {error, _} = Error -> Error
     end.
 
 identified() ->

@@ -1,16 +1,19 @@
-%% @doc Checks the directory of the database, and reads and writes small files there.
+%% @doc Locks and checks the directory of the database, and reads and writes small files there.
 %% @hidden
 -module(docket_directory).
 
--export([check/2, lock/1, unlock/1, read/1, write/2, format_error/1]).
+-export([check/2, name/1, lock/1, unlock/1, read/1, write/2, format_error/1]).
 
--export_type([error/0, lock/0]).
+-export_type([error/0, lock/0, name/0]).
 
 %% `in_use': another process uses the directory. `write': it cannot be written.
 -type error() :: {in_use, file:filename()} | {write, {file:filename(), Reason :: term()}}.
 
 %% `none': nothing is locked, because there is no directory, or the system has no such locks.
 -type lock() :: gen_tcp:socket() | none.
+
+%% `none': there is no directory.
+-type name() :: binary() | none.
 
 -include_lib("kernel/include/file.hrl").
 
@@ -21,21 +24,31 @@ check(Dir, Bytes) ->
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
 
-%% @doc Keeps other processes of this network namespace from the directory, until unlock/1 or the
-%% end of the calling process. Containers with networks of their own are not kept out.
+%% @doc Names a directory. Another directory at the same path has another name.
+-spec name(file:filename()) -> name().
+name(Dir) ->
+    case file:read_file_info(Dir) of
+        {ok, #file_info{major_device = Device, inode = Inode}} ->
+            iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, Device, Inode]));
+        {error, _} -> none
+    end.
+
+%% @doc Makes the directory if it is missing, and keeps other processes of this network namespace
+%% from it, until unlock/1 or the end of the calling process. Containers with networks of their own
+%% are not kept out. `none' is also the lock of a directory that cannot be made.
 %% Linux ends the lock with the VM: it is a socket with a name that is in no directory (unix(7)).
 %% Other systems have no such names, and there this does nothing.
 -spec lock(file:filename()) -> {ok, lock()} | {error, error()}.
 lock(Dir) ->
-    case file:read_file_info(Dir) of
-        {ok, #file_info{major_device = Device, inode = Inode}} ->
-            Name = iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, Device, Inode])),
+    _ = filelib:ensure_path(Dir),
+    case name(Dir) of
+        none -> {ok, none};
+        Name ->
             case gen_tcp:listen(0, [local, {ifaddr, {local, Name}}]) of
                 {error, eaddrinuse} -> {error, {in_use, Dir}};
                 {error, _} -> {ok, none};
                 {ok, _} = Locked -> Locked
-            end;
-        {error, _} -> {ok, none}
+            end
     end.
 
 %% @doc Gives the directory back. Without this, the name of the socket may be in use for a moment
@@ -48,10 +61,14 @@ unlock(Socket) -> gen_tcp:close(Socket).
 -spec read(file:filename()) -> {ok, [term()]} | damaged | {error, file:posix() | badarg | terminated
                                                            | system_limit}.
 read(File) ->
+    %% file:consult/1 fails if it can open a file, but not read it.
     case file:read_file(File) of
         {ok, _} ->
             case file:consult(File) of
                 {ok, _} = Terms -> Terms;
+                %% The first line is no UTF-8.
+                {error, tokens} -> damaged;
+                {error, Reason} = Error when is_atom(Reason) -> Error;
                 {error, _} -> damaged
             end;
         {error, _} = Error -> Error

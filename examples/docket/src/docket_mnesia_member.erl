@@ -25,6 +25,8 @@
                 check = none :: none | reference(),       % the timer of the next check
                 left_out = none :: none | integer(),      % since when it gets no changes
                 loaded = own :: docket_mnesia_schema:loaded(),
+                home = none :: docket_directory:name(),   % as docket has found it
+                lock = none :: docket_directory:lock(),   % of a directory that replaced that one
                 limit = 0 :: non_neg_integer(),           % of an attempt to start, milliseconds
                 upgrade = none :: none | term()}).        % why the last upgrade failed
 
@@ -46,7 +48,13 @@ disk_failed() ->
 init([]) ->
     process_flag(trap_exit, true),
     ok = docket_mnesia_decisions:init(),
-    first(docket_cluster:nodes(), #state{limit = docket_config:get(start_timeout)}).
+    first(docket_cluster:nodes(), #state{limit = docket_config:get(start_timeout), home = home()}).
+
+home() ->
+    case docket_config:get(dir) of
+        none -> none;
+        Dir -> docket_directory:name(Dir)
+    end.
 
 first([_] = Alone, #state{limit = Limit} = State) ->
     case docket_mnesia_schema:attempt(Limit) of
@@ -89,17 +97,10 @@ handle_cast(_, State) -> {noreply, State}.
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info(attempt, #state{waits = Waits} = State) when Waits =:= loaded; Waits =:= ready ->
     {noreply, State};
-handle_info(attempt, State) ->
-    case docket_mnesia_schema:attempt(State#state.limit) of
-        {loaded, Loaded} -> {noreply, ready(Loaded, State)};
-        {wait, Why} -> {noreply, again_later(["this node ", Why], State)};
-        {give_up, Why} -> {noreply, longer(again_later(["this node ", Why], State))};
-        {error, {version, _} = Reason} ->
-            docket:say(docket_mnesia_schema:format_error(Reason)),
-            {stop, {store, Reason}, State};
-        {error, Reason} ->
-            ok = stop(),
-            {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
+handle_info(attempt, #state{home = Home} = State) ->
+    case home() of
+        Home -> attempted(State);
+        _ -> elsewhere(State)
     end;
 handle_info({timeout, Check, check}, #state{check = Check, waits = Waits} = State)
   when Waits =:= loaded; Waits =:= ready ->
@@ -111,8 +112,7 @@ handle_info(disk_failed, #state{waits = Waits} = State) when Waits =:= loaded; W
             _ = [ok = docket_generation:leave() || [_, _ | _] <- [docket_cluster:nodes()]],
             ok = stop(),
             ok = docket_mnesia_damage:write_failed(),
-            {noreply, again_later("the directory has no space left, cannot be written, or is gone",
-                                  State)};
+            {noreply, again_later(reason(Failure), State)};
         _ -> {noreply, State}
     end;
 handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits = Waits} = State)
@@ -125,6 +125,44 @@ handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     _ = [ok = docket_mnesia_damage:write_failed() || docket_disk_watch:has_failed_write()],
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
 handle_info(_, State) -> {noreply, State}.
+
+attempted(State) ->
+    case docket_mnesia_schema:attempt(State#state.limit) of
+        {loaded, Loaded} -> {noreply, ready(Loaded, State)};
+        {wait, Why} -> {noreply, again_later(["this node ", Why], State)};
+        {give_up, Why} -> {noreply, longer(again_later(["this node ", Why], State))};
+        {error, {version, _} = Reason} ->
+            docket:say(docket_mnesia_schema:format_error(Reason)),
+            {stop, {store, Reason}, State};
+        {error, Reason} ->
+            ok = stop(),
+            {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
+    end.
+
+%% Another directory has the path of the one that docket has locked and checked at its start.
+elsewhere(#state{lock = Former} = State) ->
+    Dir = docket_config:get(dir),
+    ok = docket_directory:unlock(Former),
+    case docket_directory:lock(Dir) of
+        {ok, Lock} ->
+            Locked = State#state{lock = Lock},
+            case docket_identity:check(Dir) of
+                ok -> attempted(Locked#state{home = home()});
+                {error, Reason} ->
+                    {noreply, again_later(docket_identity:format_error(Reason), Locked)}
+            end;
+        {error, Reason} ->
+            {noreply, again_later(docket_directory:format_error(Reason), State#state{lock = none})}
+    end.
+
+reason(write) -> "the directory has no space left, or cannot be written";
+reason(removed) ->
+    ["the directory ", docket_config:get(dir), " was removed or unmounted while this node ran: "
+     "this node takes the cases of "
+     | case docket_cluster:nodes() of
+           [_] -> "the directory that is there now, which may be none";
+           _ -> "the other nodes"
+       end].
 
 again_later(Why, #state{waits = Waits} = State) ->
     State#state{waits = docket_attempt:later(Why, Waits)}.

@@ -317,9 +317,12 @@ directory_in_use(_) ->
     {ok, Lock} = docket_directory:lock(Dir),
     ?assertEqual({error, {in_use, Dir}}, docket_directory:lock(Dir)),
     ok = docket_directory:unlock(Lock),
-    {ok, Socket} = gen_tcp:listen(0, [local, {ifaddr, {local, lock_name(Dir)}}]),
+    {ok, Socket} = gen_tcp:listen(0, [local, {ifaddr, {local, docket_directory:name(Dir)}}]),
+    %% Nothing is written to the directory of another server.
+    ok = file:make_dir(filename:join(Dir, "docket.probe")),
     {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
     ?assertEqual({directory, {in_use, Dir}}, Reason),
+    ok = file:del_dir(filename:join(Dir, "docket.probe")),
     ok = gen_tcp:close(Socket),
     {ok, _} = application:ensure_all_started(docket).
 
@@ -409,10 +412,6 @@ removed_directory(_) ->
     {404, _, _} = ask(get, path(Id)),
     Later = new_case(<<"later">>),
     {200, _, _} = ask(get, path(Later)).
-
-lock_name(Dir) ->
-    {ok, Info} = file:read_file_info(Dir),
-    iolist_to_binary(io_lib:format("~cdocket-~b-~b", [0, element(10, Info), element(12, Info)])).
 
 %% The log has the half of a change, so the server starts its database again.
 disk_was_full(_) ->

@@ -4,7 +4,7 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([one_of_three/1, of_another/1, half_joined/1, left_behind/1, two_of_three/1,
-         lost_log/1, all_of_three/1, other_end/1, no_failure/1]).
+         lost_log/1, all_of_three/1, other_end/1, no_failure/1, gone/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
                        new_case_again/1, show/2, until/1, until/3, lines/1]).
@@ -13,7 +13,7 @@
 
 all() ->
     [one_of_three, of_another, half_joined, left_behind, two_of_three, lost_log, all_of_three,
-     other_end, no_failure].
+     other_end, no_failure, gone].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abc", Config).
 
@@ -171,6 +171,23 @@ no_failure(Config) ->
     ok = on(Peer, sys, resume, [docket_mnesia_member]),
     ok = until(Peer, ready, true),
     ?assertEqual([], saying("no space left", Peer)),
+    stopped([Peer]).
+
+%% The directory of a node that is alone goes away while it runs. The node says so, and keeps others
+%% from the new directory.
+gone(Config) ->
+    [First | _] = docket_nodes:names(),
+    [Peer] = started([First], Config),
+    Dir = dir(First, Config),
+    Before = on(Peer, erlang, whereis, [mnesia_sup]),
+    ok = file:rename(Dir, Dir ++ ".gone"),
+    ?assertNotMatch({ok, _}, docket_nodes:create(Peer)),
+    ok = until(fun() -> on(Peer, erlang, whereis, [mnesia_sup]) =/= Before end),
+    ok = until(Peer, ready, true),
+    ?assertMatch([_ | _], saying(Dir ++ " was removed or unmounted", Peer)),
+    ?assertEqual({error, {in_use, Dir}}, docket_directory:lock(Dir)),
+    {ok, _} = docket_directory:read(filename:join(Dir, "docket.node")),
+    _ = new_case(Peer),
     stopped([Peer]).
 
 with_cases(Names, Config) ->
