@@ -150,12 +150,21 @@ one_of(Value, Names) ->
 
 node_name(Name) when is_atom(Name) -> node_name(atom_to_list(Name));
 node_name(Name) when is_list(Name), length(Name) < 256 ->
-    case re:run(Name, "^[0-9A-Za-z_-]+@[0-9A-Za-z_.:-]+$", [{capture, none}]) of
-        match ->
-            try {ok, list_to_atom(Name)} catch error:badarg -> error end;
+    case lists:splitwith(fun(Char) -> Char =/= $@ end, Name) of
+        {[_ | _] = Own, [$@ | [_ | _] = Host]} ->
+            case lists:all(fun is_of_name/1, Own)
+                andalso lists:all(fun(Char) -> is_of_name(Char) orelse lists:member(Char, ".:") end,
+                                  Host) of
+                true -> {ok, list_to_atom(Name)};
+                false -> error
+            end;
         _ -> error
     end;
 node_name(_) -> error.
+
+is_of_name(Char) when Char >= $0, Char =< $9; Char >= $A, Char =< $Z; Char >= $a, Char =< $z ->
+    true;
+is_of_name(Char) -> lists:member(Char, "_-").
 
 number(Value, Least, Most, Wanted) when is_list(Value) ->
     try number(list_to_integer(Value), Least, Most, Wanted)

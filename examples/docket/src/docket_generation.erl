@@ -253,23 +253,28 @@ accept({{_, Members}, _} = Offer) ->
     end.
 
 %% @private
--spec init([]) -> {ok, #state{}}.
+-spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, docket_mnesia_damage:error()}}}.
 init([]) ->
-    Stored = case file() of
-                 none -> ?NONE;
-                 File ->
-                     case docket_directory:read(File) of
-                         {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> Term;
-                         {ok, [{{N, []}, {N, [_ | _]}} = Term]} -> Term;
-                         {error, enoent} -> ?NONE;
-                         _ ->
-                             docket:say(["the file ", File, " is damaged" | without()]),
-                             ?NONE
-                     end
-             end,
-    ok = persistent_term:put(?MODULE, Stored),
-    ok = net_kernel:monitor_nodes(true),
-    {ok, #state{}}.
+    case kept(file()) of
+        {ok, Stored} ->
+            ok = persistent_term:put(?MODULE, Stored),
+            ok = net_kernel:monitor_nodes(true),
+            {ok, #state{}};
+        {error, Reason} -> {stop, {shutdown, {store, Reason}}}
+    end.
+
+%% A file that cannot be read may be a sound one, and stays.
+kept(none) -> {ok, ?NONE};
+kept(File) ->
+    case docket_directory:read(File) of
+        {ok, [{{N, [_ | _]}, {M, _}} = Term]} when N > M -> {ok, Term};
+        {ok, [{{N, []}, {N, [_ | _]}} = Term]} -> {ok, Term};
+        {error, enoent} -> {ok, ?NONE};
+        {error, Reason} -> {error, {files, {unreadable, {File, Reason}}}};
+        _ ->
+            docket:say(["the file ", File, " is damaged" | without()]),
+            {ok, ?NONE}
+    end.
 
 without() ->
     case docket_cluster:nodes() of

@@ -94,7 +94,8 @@ is_started() ->
               [starting, started, running])
         orelse named(mnesia:ms()) =/= [] orelse not are_logs_closed().
 
-%% Each log has a process of disk_log, which closes it a moment after the end of Mnesia.
+%% Each log has a process of disk_log, which closes it a moment after the end of Mnesia. Other
+%% programs may have logs in the same directory.
 are_logs_closed() ->
     case docket_config:get(dir) of
         none -> true;
@@ -104,7 +105,9 @@ are_logs_closed() ->
     end.
 
 is_in(_, {error, no_such_log}) -> false;
-is_in(Dir, Info) -> filename:dirname(proplists:get_value(file, Info)) =:= Dir.
+is_in(Dir, Info) ->
+    File = proplists:get_value(file, Info),
+    filename:dirname(File) =:= Dir andalso docket_mnesia_files:is_log(filename:basename(File)).
 
 %% Undefined for a process that has ended
 group_leader_of(Process) ->

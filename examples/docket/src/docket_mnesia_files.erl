@@ -12,7 +12,7 @@
 -module(docket_mnesia_files).
 
 -export([check/1, check_new/1, set_aside/1, cut/1, remove/1]).
--export([note_starting/1, note_started/1, is_started/1]).
+-export([note_starting/1, note_started/1, is_started/1, is_log/1]).
 
 -export_type([error/0]).
 
@@ -33,6 +33,9 @@
 %% The beginning of the names of all tables
 -define(OWN, "docket_").
 -define(DECISIONS, "DECISION_TAB.LOG").
+%% Mnesia writes a file of a table or of decisions under this name first.
+-define(NEW, ".TMP").
+-define(NEW_DECISIONS, "DECISION_TAB.TMP").
 
 %% @doc Checks that the files of a directory have all that Mnesia has written to them.
 -spec check(file:filename()) -> ok | {error, error()}.
@@ -48,11 +51,9 @@ check(Dir) ->
         {{error, Reason}, _} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
-%% Other files in the directory may have such names too.
 logs(Names, Extensions) ->
     [Name || Name <- lists:sort(Names), lists:member(filename:extension(Name), Extensions),
-             lists:prefix(?OWN, Name)
-                 orelse lists:member(Name, [?LATEST, ?PREVIOUS, ?DECISIONS])].
+             is_log(Name)].
 
 %% @doc Makes Mnesia start with what is left of a damaged database, and returns all damages. A
 %% damaged file gets another name. In place of a table comes one with the rows that are left, and in
@@ -156,7 +157,7 @@ cut(Dir) ->
 remove(Dir) ->
     case file:list_dir(Dir) of
         {ok, Names} ->
-            Files = logs(Names, [".TMP", ".DMP" | ?LOGS]) ++ [?STARTED, ?SCHEMA],
+            Files = logs(Names, [?NEW, ".DMP" | ?LOGS]) ++ [?STARTED, ?SCHEMA],
             docket_attempt:steps([fun() -> removed(filename:join(Dir, Name)) end
                                   || Name <- Files]);
         {error, enoent} -> ok;
@@ -174,6 +175,14 @@ removed(File) ->
 -spec is_started(file:filename()) -> boolean().
 is_started(Dir) ->
     element(1, file:read_file_info(filename:join(Dir, ?STARTED), [raw])) =:= ok.
+
+%% @doc Tells whether a name is that of a log of Mnesia: of a table, its changes, or all changes.
+%% Other files in the directory may have such names too.
+-spec is_log(file:filename()) -> boolean().
+is_log(Name) ->
+    lists:member(Name, [?LATEST, ?PREVIOUS, ?DECISIONS, ?NEW_DECISIONS])
+        orelse lists:prefix(?OWN, Name)
+        andalso lists:member(filename:extension(Name), [?TABLE, ?CHANGES, ?NEW, ".DMP"]).
 
 %% While Mnesia runs, at least one of two logs is whole: it makes a new log when the former one has
 %% its other name.

@@ -144,13 +144,17 @@ fresh(Reports) ->
                                           fun found/0, fun wait/0]);
                 {[], [First | _]} -> {wait, ["waits until ", name(First), " makes the database"]};
                 {Others, _} ->
-                    {wait, ["has no database, and waits for ",
-                            docket_config:names(Others -- [node()]), " to be ready"
-                            | [". It had cases: if all nodes have lost theirs, remove the file "
-                               "docket.generation from its directory"
-                               || lists:member(node(), Others)]]}
+                    {wait, without_cases(Others -- [node()], lists:member(node(), Others))}
             end
     end.
+
+without_cases([], true) ->
+    "has lost its cases, and no other node has any: put back a copy of its directory, or remove "
+        "the file docket.generation from it to begin anew";
+without_cases(Others, HadCases) ->
+    ["has no database, and waits for ", docket_config:names(Others), " to be ready"
+     | [". It had cases: if all nodes have lost theirs, remove the file docket.generation from "
+        "its directory" || HadCases]].
 
 %% A node begins a generation just before it makes the database. A node that is alone needs none.
 is_new(Node, Generation) ->
@@ -192,10 +196,16 @@ again(Reports) ->
             end;
         {true, [], unknown} -> loading_forced();
         {false, [], unknown} ->
+            %% This node ended before any other one joined the new database, so no change was made.
+            IsFirst = docket_generation:current() =:= {1, [node()]}
+                andalso lists:all(fun({Node, {State, Generation}}) ->
+                                          State =:= fresh andalso is_new(Node, Generation)
+                                  end, Reports),
             Known = [Known || {_, {State, _}} = Known <- [Own | Reports], State =/= unknown],
             Without = [Node || {Node, {_, {Number, Members}}} <- Known,
                                Number =:= 0 orelse Members =:= []],
             case {[Node || {Node, {unknown, _}} <- Reports], Without} of
+                {[], [_ | _]} when IsFirst -> loading_own();
                 {[_ | _] = Missing, _} -> later(Missing ++ (Without -- [node()]));
                 {[], [_ | _]} -> lost(Without);
                 {[], []} -> apart()

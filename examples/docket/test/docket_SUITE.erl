@@ -359,6 +359,13 @@ damaged_directory(_) ->
     [Table, Schema] = Files = [filename:join(Dir, Name)
                                || Name <- ["docket_file.DCD", "schema.DAT"]],
     [{ok, TableBytes}, {ok, SchemaBytes}] = [file:read_file(File) || File <- Files],
+    %% A file that cannot be read is not replaced.
+    Generation = filename:join(Dir, "docket.generation"),
+    ok = file:rename(Generation, Generation ++ ".kept"),
+    ok = file:make_dir(Generation),
+    refused({unreadable, {Generation, eisdir}}, "docket.generation cannot be read"),
+    ok = file:del_dir(Generation),
+    ok = file:rename(Generation ++ ".kept", Generation),
     Damaged = <<0, (binary:part(TableBytes, 1, byte_size(TableBytes) - 1))/binary>>,
     ok = file:write_file(Table, Damaged),
     refused({damaged, Table}, "docket_file.DCD is damaged.*DOCKET_FORCE=true"),

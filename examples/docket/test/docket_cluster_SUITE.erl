@@ -90,6 +90,8 @@ unlisted(_) ->
     ?assertMatch({error, _}, docket_config:check(nodes, "a@b,a@b")),
     ?assertMatch({error, _}, docket_config:check(nodes, "a")),
     ?assertMatch({error, _}, docket_config:check(nodes, lists:duplicate(300, $a) ++ "@b")),
+    [?assertMatch({Value, {error, _}}, {Value, docket_config:check(nodes, Value)})
+     || Value <- [[955 | "@b"], ['a@b\n'], "a@", "@b", "a@b@c", [["a", x, "@b"]]]],
     ?assertEqual({ok, ['a@b', 'c@d']}, docket_config:check(nodes, "a@b, c@d")),
     _ = application:load(docket),
     [application:set_env(docket, Key, Value)

@@ -5,7 +5,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1,
-         empty_log/1, forced/1, other_list/1, mistaken_list/1, waits_for_others/1]).
+         empty_log/1, forced/1, other_list/1, mistaken_list/1, waits_for_others/1,
+         first_killed/1, first_lost/1, other_log/1]).
 %% Functions that other nodes run
 -export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1,
          end_when_noted/1]).
@@ -15,7 +16,7 @@
 
 all() ->
     [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced,
-     other_list, mistaken_list, waits_for_others].
+     other_list, mistaken_list, waits_for_others, first_killed, first_lost, other_log].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
@@ -258,3 +259,36 @@ waits_for_others(Config) ->
     B = start(Second, [First, Second], Config),
     [ok = until(Peer, ready, true) || Peer <- [A, B]],
     stopped([A, B]).
+
+%% The first node has made the database, and was killed before another node joined.
+first_killed(Config) ->
+    [First, _] = Names = names(2),
+    [A] = started([First], Config),
+    {1, [First]} = on(A, docket_generation, current, []),
+    ok = kill(A),
+    Again = started(Names, Config),
+    Id = new_case_again(hd(Again)),
+    [{ok, _} = show(Id, Peer) || Peer <- Again],
+    stopped(Again).
+
+%% Only the first node had cases, and it has lost them. It waits for nobody.
+first_lost(Config) ->
+    [First, Second] = Names = names(2),
+    File = filename:join(dir(First, Config), "docket.generation"),
+    ok = filelib:ensure_dir(File),
+    ok = file:write_file(File, io_lib:format("~0p.~n", [{{2, Names}, {1, [First]}}])),
+    Peers = [A, _] = [start(Name, Names, Config) || Name <- [First, Second]],
+    ok = until(fun() -> [] =/= [x || {_, Line} <- lines(A),
+                                     string:find(Line, "no other node has any") =/= nomatch]
+               end),
+    stopped(Peers).
+
+%% Another program of the node has a log in the directory. docket does not wait for its end.
+other_log(Config) ->
+    [Name] = names(1),
+    [Peer] = started([Name], Config),
+    File = filename:join(dir(Name, Config), "some.log"),
+    ok = on(Peer, logger, add_handler, [some, logger_disk_log_h, #{config => #{file => File}}]),
+    ok = on(Peer, docket_mnesia_decisions, stop, []),
+    ok = until(Peer, ready, true),
+    stopped([Peer]).
