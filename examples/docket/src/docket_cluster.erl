@@ -7,7 +7,7 @@
 -module(docket_cluster).
 -behaviour(gen_server).
 
--export([start_link/0, nodes/0, number/0, is_majority/0, is_majority/1, stays/3]).
+-export([start_link/0, nodes/0, number/0, connect/0, is_majority/0, is_majority/1, stays/3]).
 -export([call/5, multicall/5]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -31,6 +31,16 @@ nodes() ->
 %% @doc Returns the place of this node in the list, for its ids.
 -spec number() -> 0..63.
 number() -> length(lists:takewhile(fun(Node) -> Node =/= node() end, ?MODULE:nodes())).
+
+%% @doc Tries to connect this node to all others, and waits for the end of that: up to 7 s
+%% (`net_setuptime') for a node that hangs.
+-spec connect() -> ok.
+connect() ->
+    Attempts = [spawn_monitor(net_kernel, connect_node, [Node])
+                || Node <- missing(?MODULE:nodes())],
+    lists:foreach(fun({Attempt, Monitor}) ->
+                          receive {'DOWN', Monitor, process, Attempt, _} -> ok end
+                  end, Attempts).
 
 %% @doc Tells whether this node sees more than half of the nodes, itself among them.
 -spec is_majority() -> boolean().

@@ -68,7 +68,10 @@ begin_start() ->
         %% The directory may have been removed.
         {fresh, _} -> docket_attempt:steps([fun directory/0, fun() -> fresh(reports()) end]);
         {_, yes} -> going_on();
-        {_, no} -> again(reports());
+        {_, no} ->
+            %% A node that is not connected yet may have later cases.
+            _ = [ok = docket_cluster:connect() || docket_config:get(force)],
+            again(reports());
         {_, _} -> {wait, "waits until its database has ended"}
     end.
 
@@ -181,6 +184,9 @@ again(Reports) ->
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
         {_, [First | _], _} ->
+            _ = [docket:say(["DOCKET_FORCE has no effect: ", docket_config:names(Running), " run "
+                             "and have all cases. Start this node without DOCKET_FORCE the next "
+                             "time"]) || docket_config:get(force)],
             case docket_mnesia_damage:has_half_joined() of
                 true -> known([fun() -> join(First) end]);
                 false -> loading(Running)

@@ -6,7 +6,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1,
          empty_log/1, forced/1, other_list/1, mistaken_list/1, waits_for_others/1,
-         first_killed/1, first_lost/1, other_log/1]).
+         first_killed/1, first_lost/1, other_log/1, forced_beside/1]).
 %% Functions that other nodes run
 -export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1,
          end_when_noted/1]).
@@ -16,7 +16,8 @@
 
 all() ->
     [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced,
-     other_list, mistaken_list, waits_for_others, first_killed, first_lost, other_log].
+     other_list, mistaken_list, waits_for_others, first_killed, first_lost, other_log,
+     forced_beside].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
@@ -292,3 +293,17 @@ other_log(Config) ->
     ok = on(Peer, docket_mnesia_decisions, stop, []),
     ok = until(Peer, ready, true),
     stopped([Peer]).
+
+%% A node with old rows is forced to start while the others run, and have later ones. It takes
+%% those: the setting is for the case that no other node has them.
+forced_beside(Config) ->
+    [A, B, C] = started(names(3), Config),
+    ok = kill(B),
+    ok = until(A, ready, true),
+    Later = [new_case_again(A) || _ <- lists:seq(1, 5)],
+    B1 = start(lists:nth(2, names(3)), names(3), [{force, true} | Config]),
+    ok = until(B1, ready, true),
+    [?assertMatch({Id, {ok, _}}, {Id, show(Id, Peer)}) || Id <- Later, Peer <- [A, B1, C]],
+    ?assertMatch([_ | _], [Line || {_, Line} <- lines(B1),
+                                   string:find(Line, "DOCKET_FORCE has no effect") =/= nomatch]),
+    stopped([A, B1, C]).
