@@ -101,7 +101,7 @@ check(row_version, Value) ->
     Newest = docket_case:newest(),
     number(Value, 1, Newest, ["a version from 1 to ", integer_to_list(Newest)]);
 check(ip, Value) when is_list(Value) ->
-    case inet:parse_address(Value) of
+    case inet:parse_strict_address(Value) of
         {ok, Ip} -> {ok, Ip};
         {error, _} -> {error, "an IP address"}
     end;

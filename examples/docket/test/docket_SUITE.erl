@@ -438,8 +438,8 @@ disk_was_full(_) ->
 
 bad_settings(_) ->
     [?assertMatch({_, _, {error, _}}, {Type, Value, docket_config:check(Type, Value)})
-     || {Type, Value} <- [{port, "x"}, {port, 65536}, {positive, 0}, {ip, "x"}, {ip, 1},
-                          {secret, ""},
+     || {Type, Value} <- [{port, "x"}, {port, 65536}, {positive, 0}, {ip, "x"}, {ip, "1.2.3"},
+                          {ip, 1}, {secret, ""},
                           {secret, [16#D800]}, {dir, ""}, {dir, 1}, {dir, [0]}, {mode, "x"},
                           {fragments, 0}, {fragments, "65"}]],
     [?assertEqual({Type, Value, {ok, Checked}}, {Type, Value, docket_config:check(Type, Value)})
