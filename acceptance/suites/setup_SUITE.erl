@@ -7,11 +7,11 @@
 -export([all/0]).
 -export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
          said_at_once/1, part_needs/1, made_once/1, packages_are_well_formed/1, skips_are_told/1,
-         failed_builds/1, format_of_scripts/1]).
+         failed_tests/1, failed_builds/1, format_of_scripts/1]).
 
 all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
-     part_needs, made_once, packages_are_well_formed, skips_are_told, failed_builds,
+     part_needs, made_once, packages_are_well_formed, skips_are_told, failed_tests, failed_builds,
      format_of_scripts].
 
 %% The tests run, so this machine has everything, with Debian's packages or without. A test never
@@ -83,17 +83,33 @@ skips_are_told(Config) ->
                  "Skipped 1 (1, 0) tests. Passed 1 tests.\n"
                  "ok 2 - reads a map # SKIP no OTP 29\n"
                  "﹣ reads a list (0.17ms) # no OTP 25\n"/utf8>>),
+    ?assertEqual({0, <<"\nskipped:\n  web: one_SUITE:boots: no qemu\n"
+                       "  web: reads a list: no OTP 25\n"
+                       "  web: reads a map: no OTP 29\n">>},
+                 with_log(Log, "\nskipped:", Dir)).
+
+%% Runs tools/test on the log of a part. Returns what it says from a text on.
+with_log(Log, From, Dir) ->
     [ok = filelib:ensure_path(filename:join(Dir, Sub)) || Sub <- ["tools", "bin"]],
     Script = filename:join(Dir, "tools/test"),
     {ok, _} = file:copy(filename:join(running:root(), "tools/test"), Script),
     command(filename:join(Dir, "bin"), "make", "cat '" ++ Log ++ "'"),
-    {0, Said} = running:run("/bin/sh", [Script, "web"],
-                            #{env => [{"PATH", filename:join(Dir, "bin") ++ ":"
-                                       ++ os:getenv("PATH")}]}),
-    [_, Named] = binary:split(Said, <<"\nskipped:\n">>),
-    ?assertEqual(<<"  web: one_SUITE:boots: no qemu\n"
-                   "  web: reads a list: no OTP 25\n"
-                   "  web: reads a map: no OTP 29\n">>, Named).
+    {Code, Said} = running:run("/bin/sh", [Script, "web"],
+                               #{env => [{"PATH", filename:join(Dir, "bin") ++ ":"
+                                          ++ os:getenv("PATH")}]}),
+    {Code, string:find(Said, From)}.
+
+%% The last lines say why a test failed: the log of a run elsewhere may show only its end.
+failed_tests(Config) ->
+    Dir = running:directory("reasons", Config),
+    Log = filename:join(Dir, "log"),
+    ok = file:write_file(
+           Log, ["%%% one_SUITE ==> stops: \e[0;31mFAILED\e[0m\n%%% one_SUITE ==> \e[0;31mwrong\n",
+                 "  line: 7\e[0m\n%%% one_SUITE ==> runs: \e[0;32mOK\e[0m\n",
+                 "Failed 1 tests. Passed 1 tests.\n"]),
+    ?assertMatch({1, <<"\nfailed:\n  web: one_SUITE:stops\n    %%% one_SUITE ==> stops: FAILED\n"
+                       "    %%% one_SUITE ==> wrong\n      line: 7\n">>},
+                 with_log(Log, "\nfailed:", Dir)).
 
 %% If a build for the last parts fails, its log is shown, and those parts do not run.
 failed_builds(Config) ->
