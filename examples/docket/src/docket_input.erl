@@ -6,7 +6,7 @@
 -module(docket_input).
 
 -export([address/1, new/1, change/2, version/2, list/1, events/1, document/2, area/1, number/1,
-         user/1, form/1, parties/1, party_line/2]).
+         user/1, form/1, parties/1]).
 
 -type error() :: {error, Why :: iodata()}.
 -type query() :: [{binary(), binary()}].
@@ -229,25 +229,15 @@ form(Body) ->
         error -> {error, "the body is not a form in UTF-8"}
     end.
 
-%% @doc Writes a party as a line that parties/1 reads: `NAME, ROLE'. A comma or a backslash in the
-%% name has a backslash before it.
--spec party_line(binary(), binary()) -> iolist().
-party_line(Name, Role) ->
-    [binary:replace(Name, [<<$\\>>, <<$,>>], <<$\\>>, [global, {insert_replaced, 1}]), ", ", Role].
-
-%% @doc Reads parties from lines as party_line/2 writes them. The role may be missing. The result
-%% may come before fields that new/1 and change/2 check.
+%% @doc Reads parties from lines `NAME, ROLE', as the page's form has them. The result may come
+%% before fields that new/1 and change/2 check.
 -spec parties(binary()) -> [map()].
 parties(Text) ->
-    [party_of(Line, <<>>) || Line <- binary:split(Text, [<<"\r\n">>, <<"\n">>], [global]),
-                             string:trim(Line) =/= <<>>].
-
-party_of(<<$\\, Char, Rest/binary>>, Name) when Char =:= $,; Char =:= $\\ ->
-    party_of(Rest, <<Name/binary, Char>>);
-party_of(<<$,, Role/binary>>, Name) ->
-    #{<<"name">> => string:trim(Name), <<"role">> => string:trim(Role)};
-party_of(<<Byte, Rest/binary>>, Name) -> party_of(Rest, <<Name/binary, Byte>>);
-party_of(<<>>, Name) -> #{<<"name">> => string:trim(Name), <<"role">> => <<"party">>}.
+    [case binary:split(Line, <<",">>) of
+         [Name, Role] -> #{<<"name">> => string:trim(Name), <<"role">> => string:trim(Role)};
+         [Name] -> #{<<"name">> => string:trim(Name), <<"role">> => <<"party">>}
+     end || Line <- binary:split(Text, [<<"\r\n">>, <<"\n">>], [global]),
+         string:trim(Line) =/= <<>>].
 
 fields(Object) -> each(fun field/2, maps:to_list(Object), #{}).
 

@@ -230,8 +230,7 @@ create_form(Form) ->
      "<button>Open the case</button></form>"].
 
 party_lines(#{parties := Parties}) ->
-    lists:join("\n", [docket_input:party_line(Name, Role)
-                      || #{name := Name, role := Role} <- Parties]).
+    lists:join("\n", [[Name, ", ", Role] || #{name := Name, role := Role} <- Parties]).
 
 parties(#{parties := []}) -> [];
 parties(#{parties := Parties}) ->
