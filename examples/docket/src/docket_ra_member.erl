@@ -21,8 +21,7 @@
 
 -export_type([error/0]).
 
-%% `forgotten': Ra has forgotten the member whose files are in the directory.
--type error() :: {ra, term()} | {forgotten, file:filename()}.
+-type error() :: {ra, term()}.
 
 %% The name of Ra's system, which owns the files, and that of the member's process
 -define(SYSTEM, docket).
@@ -61,13 +60,11 @@ history() ->
     case ra_directory:uid_of(?SYSTEM, ?SERVER) of
         undefined -> none;
         Uid ->
-            case has_voted(Uid) of
-                true -> some;
-                false -> none
+            case ra_log_meta:fetch(name(log_meta), Uid, current_term, 0) of
+                0 -> none;
+                _ -> some
             end
     end.
-
-has_voted(Uid) -> ra_log_meta:fetch(name(log_meta), Uid, current_term, 0) > 0.
 
 name(Key) -> maps:get(Key, ra_system:derive_names(?SYSTEM)).
 
@@ -176,7 +173,7 @@ stopped(Error) ->
     Error.
 
 system() ->
-    Dir = directory(),
+    Dir = filename:join(docket_config:get(dir), "ra"),
     case application:ensure_all_started(ra) of
         {ok, _} ->
             done(ra_system:start(#{name => ?SYSTEM, names => ra_system:derive_names(?SYSTEM),
@@ -184,8 +181,6 @@ system() ->
                                    wal_max_size_bytes => ?LOG_BYTES}));
         {error, Reason} -> {error, {ra, Reason}}
     end.
-
-directory() -> filename:join(docket_config:get(dir), "ra").
 
 noted() -> done(docket_identity:note()).
 
@@ -210,7 +205,7 @@ asked(Node) ->
 
 fresh(Others) ->
     case {[Node || {Node, some} <- Others], [Node || {Node, unknown} <- Others]} of
-        {[], []} -> started_anew();
+        {[], []} -> start();
         {[], Missing} ->
             {wait, ["has no cases, and waits for ", docket_config:names(Missing), " to be ready"]};
         %% A change needs both of two nodes, so the other one has all.
@@ -220,15 +215,6 @@ fresh(Others) ->
                 ok -> docket_attempt:steps([fun() -> added(Members) end, fun start/0]);
                 Wait -> Wait
             end
-    end.
-
-%% Without its file with the names of members, Ra would start with no case beside the files of the
-%% former member. A start that was killed leaves a member that has never voted.
-started_anew() ->
-    {ok, Names} = file:list_dir(directory()),
-    case lists:any(fun(Name) -> has_voted(list_to_binary(Name)) end, Names) of
-        true -> {error, {forgotten, directory()}};
-        false -> start()
     end.
 
 removed(Members) ->
@@ -317,9 +303,6 @@ settled() ->
 
 %% @doc Formats the reason why the member did not start.
 -spec format_error(error()) -> unicode:chardata().
-format_error({forgotten, Dir}) ->
-    ["the directory ", Dir, " has the files of a member, but its file names.dets does not name it: "
-     "put back a copy of the directory, or choose an empty one (DOCKET_DIR)"];
 format_error({ra, Reason}) ->
     io_lib:format("Ra cannot start with its files in ~ts (~0tP): make room there, check that this "
                   "user may write them, or start with an empty directory while most nodes run",

@@ -3,8 +3,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([http/1, no_directory/1, kept/1, forgotten/1, together/1, leader_killed/1, all_killed/1,
-         alone/1, replaced/1, replaced_of_two/1, long_log/1, upgraded/1, snapshot/1]).
+-export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
+         replaced/1, replaced_of_two/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -22,8 +22,8 @@ all() ->
             io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
-            [http, no_directory, kept, forgotten, together, leader_killed, all_killed, alone,
-             replaced, replaced_of_two, long_log, upgraded, snapshot]
+            [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
+             replaced_of_two, long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -70,22 +70,6 @@ kept(_) ->
          ok = until(fun() -> {ok, Case} =:= docket:run({show, Key}) end)
      end
      || Name <- [docket_ra, ra_docket_log_wal, ra_sup]],
-    ok = application:stop(docket).
-
-%% Ra forgets its member without one of its files. The server does not start without a case then.
-forgotten(Config) ->
-    {ok, _} = application:ensure_all_started(docket),
-    Key = {<<"ann">>, docket_store:new_id(0)},
-    {ok, Case} = docket:run({create, Key, #{title => <<"x">>, parties => []}, 1}),
-    ok = application:stop(docket),
-    Names = filename:join([proplists:get_value(dir, Config), "ra", "names.dets"]),
-    ok = file:rename(Names, Names ++ ".kept"),
-    {error, {docket, {Reason, _}}} = application:ensure_all_started(docket),
-    {shutdown, {failed_to_start_child, store, {shutdown, {store, Error}}}} = Reason,
-    {match, _} = re:run(docket_store:format_error(Error), "names.dets"),
-    ok = file:rename(Names ++ ".kept", Names),
-    {ok, _} = application:ensure_all_started(docket),
-    ?assertEqual({ok, Case}, docket:run({show, Key})),
     ok = application:stop(docket).
 
 %% All nodes have the cases that one of them has written.
