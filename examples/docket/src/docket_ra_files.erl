@@ -39,9 +39,9 @@ check(Dir, Server) ->
             Own = filename:join([Dir, ?RA, binary_to_list(Uid)]),
             docket_attempt:steps(
               [fun() -> known(Dir, ?NAMES, Server, fun({_, Found}) -> Found =:= Uid end) end,
-               fun() -> not HasVoted orelse known(Dir, ?VOTES, Uid, fun has_term/1) end,
                fun() -> config(filename:join(Own, "config")) end,
-               fun() -> logs(filename:join(Dir, ?RA), Own) end]);
+               fun() -> logs(filename:join(Dir, ?RA), Own) end
+               | [fun() -> known(Dir, ?VOTES, Uid, fun has_term/1) end || HasVoted]]);
         _ -> {error, {damaged, Note}}
     end.
 
