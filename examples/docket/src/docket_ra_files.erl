@@ -112,17 +112,24 @@ has_term(_) -> false.
 
 %% The other files of the member
 
+%% Ra writes this file in Latin-1.
 config(File) ->
-    case docket_directory:read(File) of
-        {ok, [#{}]} -> ok;
+    case file:read_file(File) of
+        {ok, Bytes} -> described(erl_scan:string(binary_to_list(Bytes)), File);
         {error, enoent} -> {error, {missing, File}};
-        {error, Reason} -> {error, {unreadable, {File, Reason}}};
-        _ -> {error, {damaged, File}}
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
+
+described({ok, Tokens, _}, File) ->
+    case erl_parse:parse_term(Tokens) of
+        {ok, #{}} -> ok;
+        _ -> {error, {damaged, File}}
+    end;
+described(_, File) -> {error, {damaged, File}}.
 
 %% Ra makes the next log before it removes the former one.
 logs(Dir, Own) ->
-    case lists:sort(filelib:wildcard(filename:join(Dir, "*.wal"))) of
+    case [filename:join(Dir, Log) || Log <- lists:sort(filelib:wildcard("*.wal", Dir))] of
         [] -> {error, {missing, filename:join(Dir, "*.wal")}};
         Files -> logs(Files, Own, last)
     end.
@@ -172,7 +179,7 @@ has_record(<<>>) -> false.
 %% Ra removes a snapshot that it cannot read. A crash may leave such a one too, but then there is an
 %% earlier snapshot, or the log has its first record.
 snapshots(Dir, Own, First) ->
-    Snapshots = filelib:wildcard(filename:join(Dir, "*")),
+    Snapshots = [filename:join(Dir, Name) || Name <- filelib:wildcard("*", Dir)],
     case lists:any(fun(Snapshot) -> docket_ra_snapshot:validate(Snapshot) =:= ok end, Snapshots)
         orelse First =< 1
         orelse filelib:is_regular(filename:join(Own, "00000001.segment")) of

@@ -161,7 +161,11 @@ replaced_of_two(Config) ->
 
 %% A service of one node does not start when a file of Ra is missing or damaged, and changes no
 %% file: with the former file it has its cases again.
-damaged_files(Config) ->
+damaged_files(Config0) ->
+    %% Ra writes such a name in Latin-1.
+    Dir = filename:join(proplists:get_value(dir, Config0), [16#E4]),
+    Config = [{dir, Dir} | Config0],
+    application:set_env(docket, dir, Dir),
     {ok, _} = application:ensure_all_started(docket),
     Keys = [new_case() || _ <- lists:seq(1, 20)],
     ok = application:stop(docket),
