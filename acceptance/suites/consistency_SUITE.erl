@@ -6,15 +6,15 @@
 
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1, nothing_judged/1,
-         wrong_arguments/1, help/1, recovery/1, clock/1, not_started/1, taken/1, refused_fault/1,
-         accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
+         wrong_arguments/1, help/1, recovery/1, clock/1, not_started/1, taken/1, signalled/1,
+         refused_fault/1, accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [good, bad, sets, files, given_up, drawn, reported, nothing_judged, wrong_arguments, help,
-     recovery, clock, not_started, taken, refused_fault, accepts_simulated, finds_planted,
-     agrees_with_all_orders].
+     recovery, clock, not_started, taken, signalled, refused_fault, accepts_simulated,
+     finds_planted, agrees_with_all_orders].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
@@ -300,7 +300,7 @@ clock(_) ->
 %% A stage that does not start, and one whose clocks cannot move, leave no result.
 not_started(Config) ->
     [begin
-         ok = with_stage(Script, Config),
+         ok = with_stage(Script, root(Config)),
          ?assertEqual({error, <<"stage: no\n">>}, consistency_run:run(options(Kinds, Config)))
      end || {Kinds, Script} <- [{[pause], "[ $1 != up ] || { echo stage: no; exit 1; }"},
                                 {[clock], "[ $1 != clock ] || { echo stage: no; exit 1; }"}]],
@@ -310,7 +310,7 @@ not_started(Config) ->
 refused_fault(Config) ->
     Injected = filename:join(proplists:get_value(priv_dir, Config), "injected"),
     ok = with_stage(["[ $1 != pause ] || { echo x >>'", Injected, "'; echo stage: no; exit 1; }"],
-                    Config),
+                    root(Config)),
     true = os:putenv("STAGE_NAME", "t" ++ os:getpid()),
     {ok, Report} = consistency_run:run(options([pause], Config)),
     true = os:unsetenv("STAGE_NAME"),
@@ -324,15 +324,49 @@ options(Kinds, Config) ->
       kinds => Kinds, seed => 1, time => infinity, stage => [], keep => false,
       out => proplists:get_value(priv_dir, Config)}.
 
+root(Config) -> filename:join(proplists:get_value(priv_dir, Config), "root").
+
 %% Another script takes the place of the stage.
-with_stage(Script, Config) ->
-    Root = filename:join(proplists:get_value(priv_dir, Config), "root"),
+with_stage(Script, Root) ->
     File = filename:join([Root, "examples", "docket", "stage"]),
     ok = filelib:ensure_dir(File),
     ok = file:write_file(File, ["#!/bin/sh\n", Script, $\n]),
     ok = file:change_mode(File, 8#755),
     true = os:putenv("STAGE_ROOT", Root),
     ok.
+
+%% SIGTERM ends a run at once, and the stage with it: while the stage starts, which then removes
+%% what it has made, and while nodes run.
+signalled(Config) ->
+    Root = filename:join(proplists:get_value(priv_dir, Config), "signalled"),
+    Dir = filename:join(Root, "stage"),
+    Bench = filename:join([Root, "bench", "cluster"]),
+    ok = filelib:ensure_path(Bench),
+    [begin
+         Copy = filename:join(Bench, filename:basename(File)),
+         {ok, _} = file:copy(File, Copy),
+         ok = file:change_mode(Copy, 8#755)
+     end || File <- filelib:wildcard(filename:join([running:root(), "bench/cluster", "*"]))],
+    Starting = "trap 'rm -r \"$STAGE_DIR\"; exit 130' TERM; sleep 1000 & wait",
+    [begin
+         ok = with_stage(["case $1 in\n"
+                          "up) mkdir -p \"$STAGE_DIR\"; echo 2 >\"$STAGE_DIR/nodes\"\n", Up, ";;\n"
+                          "down) rm -r \"$STAGE_DIR\" ;;\n"
+                          "esac"], Root),
+         Run = running:start(filename:join(Bench, "consistency"), ["--out", Root],
+                             #{env => [{"STAGE_DIR", Dir}]}),
+         ok = until_file(filename:join(Dir, "nodes")),
+         ok = running:signal(Run, "TERM"),
+         ?assertMatch({143, _}, running:ended(Run)),
+         ?assertEqual({Up, false}, {Up, filelib:is_file(Dir)})
+     end || Up <- [Starting, ""]],
+    true = os:unsetenv("STAGE_ROOT").
+
+until_file(File) ->
+    case filelib:is_file(File) of
+        true -> ok;
+        false -> until_file(File)
+    end.
 
 %% A stage that was up before stays, and is no result.
 taken(Config) ->

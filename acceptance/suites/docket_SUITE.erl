@@ -263,7 +263,9 @@ pages(Config) ->
                           {<<"file">>, "plan.bin \\(100000 bytes\\)"},
                           {<<"conflict">>, "Someone changed the case"},
                               {<<"closed">>, "Open the case again"},
-                          {<<"found">>, "Bob Miller, Carol <Smith> & Sons"}]],
+                          {<<"saved">>, "^Bob Miller, junior\\|tenant\\|"
+                                        "Carol <Smith> & Sons\\|owner\\|"},
+                          {<<"found">>, "Bob Miller, junior, Carol <Smith> & Sons"}]],
     ok = stopped(Server).
 
 %% The load test of the README. Agents remove the cases that they have opened.

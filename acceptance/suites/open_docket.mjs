@@ -68,8 +68,15 @@ async function used(page) {
     await look("new");
     await reach("Title");
     await type("A leak in the roof of the old house at the harbor");
-    await reach("Parties");
-    await type("Bob Miller, tenant\nCarol <Smith> & Sons, owner");
+    for (const [number, name, role] of [
+        [1, "Bob Miller, junior", "tenant"],
+        [2, "Carol <Smith> & Sons", "owner"],
+    ]) {
+        await reach(`Name of party ${number}`);
+        await type(name);
+        await reach(`Role of party ${number}`);
+        await type(role);
+    }
     await reach("Open the case");
     await loading(enter);
     seen.opened = await text();
@@ -96,11 +103,18 @@ async function used(page) {
     seen.file = await text();
     await look("case");
 
+    // A person who changes only the title leaves the parties as they are.
+    await reach("Title");
+    await type("A leak in the old roof");
+    await reach("Save");
+    await loading(enter);
+    seen.saved = await run(() => [...document.querySelectorAll("fieldset input")].map((each) => each.value).join("|"));
+
     // Someone else changes the case meanwhile.
     await run(async (url) => {
         await fetch(url.replace("/cases/", "/api/cases/"), {
             method: "PATCH",
-            body: JSON.stringify({ title: "Changed by someone else", version: 3 }),
+            body: JSON.stringify({ title: "Changed by someone else", version: 4 }),
         });
         document.title = "changed";
     }, place);

@@ -41,12 +41,13 @@ usage() ->
     "  --cpu SHARE, --program FILE, --tick SECONDS, --room BYTES\n"
     "                    for `stage up'; default 0.25, a new build, 2, 64MB; --room none: the\n"
     "                    directories are on the disk, and no disk is full\n"
-    "  --out DIR         for histories and verdicts of bad rounds; default out/consistency\n"
-    "  --keep            keep the histories of good rounds too\n"
+    "  --out DIR         for histories and verdicts of rounds with a verdict; default\n"
+    "                    out/consistency\n"
+    "  --keep            keep the histories of the other rounds too\n"
     "  --json            print an object instead of a table\n"
     "  --help            print this\n"
     "exit: 0 the mode has kept its promises, 1 it has broken one, 2 wrong arguments, 3 the run\n"
-    "      ended early and found no broken promise, or judged nothing\n".
+    "      ended early and found no broken promise, or judged nothing, 130 Ctrl-C, 143 SIGTERM\n".
 
 words([], Options) -> {ok, Options};
 words(["--json" | Others], Options) -> words(Others, Options#{json := true});

@@ -15,12 +15,16 @@
 
 %% @doc Answers a request below /api. The path is the part behind /api.
 -spec answer(docket_http:request()) -> docket_http:response().
-answer(#{method := Method, path := Path} = Request) ->
+answer(#{method := Method, path := Path, query := Query} = Request) ->
     case methods(Path) of
         [] -> failure(404, not_found, "nothing has this address");
         Methods ->
             case lists:member(Method, Methods) of
-                true -> route(Method, Path, Request);
+                true ->
+                    with(case takes_query(Method, Path) of
+                             true -> {ok, Query};
+                             false -> docket_input:none(Query)
+                         end, fun(_) -> route(Method, Path, Request) end);
                 false -> bad_method("this address", Methods)
             end
     end.
@@ -39,6 +43,13 @@ methods([<<"cases">>, _, <<"documents">>]) -> [<<"POST">>];
 methods([<<"cases">>, _, <<"documents">>, _]) -> [<<"GET">>, <<"DELETE">>];
 methods([<<"picture">>]) -> [<<"GET">>];
 methods(_) -> [].
+
+takes_query(<<"GET">>, [<<"cases">>]) -> true;
+takes_query(<<"DELETE">>, [<<"cases">>, _]) -> true;
+takes_query(<<"GET">>, [<<"cases">>, _, <<"events">>]) -> true;
+takes_query(<<"POST">>, [<<"cases">>, _, <<"documents">>]) -> true;
+takes_query(<<"GET">>, [<<"picture">>]) -> true;
+takes_query(_, _) -> false.
 
 route(<<"GET">>, [<<"cases">>], #{query := Query, user := User}) ->
     with(docket_input:list(Query),

@@ -6,6 +6,7 @@
 
 -type input() :: #{label := string(), name := string(), value := unicode:chardata(),
                    type => string(),
+                   spoken => string(),          % by a screen reader, in place of the label
                    required => boolean(), most => pos_integer()}.
 
 %% @doc Writes a whole page.
@@ -39,6 +40,7 @@ link(Address, Text) -> ["<a href=\"", text(Address), "\">", text(Text), "</a>"].
 field(#{label := Label, name := Name, value := Value} = Input) ->
     ["<label>", Label, " <input name=\"", Name, "\" type=\"", maps:get(type, Input, "text"),
      "\" value=\"", text(Value), "\"",
+     [[" aria-label=\"", Spoken, "\""] || #{spoken := Spoken} <- [Input]],
      [[" maxlength=\"", integer_to_list(Most), "\""] || #{most := Most} <- [Input]],
      [" required" || #{required := true} <- [Input]], "></label>"].
 

@@ -5,13 +5,14 @@
 %% @hidden
 -module(docket_input).
 
--export([address/1, new/1, change/2, version/2, list/1, events/1, document/2, area/1, number/1,
-         user/1, form/1, parties/1]).
+-export([address/1, new/1, change/2, version/2, list/1, none/1, events/1, document/2, area/1,
+         number/1, user/1, form/1, parties/1, rows/1]).
 
 -type error() :: {error, Why :: iodata()}.
 -type query() :: [{binary(), binary()}].
 
 -define(BODY, 65536).                   % bytes of a JSON body
+-define(PARTIES, 20).                   % of a case
 -define(DIGITS, 15).                    % of a whole number: all are exact in JavaScript
 
 %% @doc Reads the parts of an address's path, and its query. Each name of the query is there once.
@@ -143,6 +144,11 @@ most(Text, List) ->
         _ -> {error, "limit takes a whole number from 1 to 100"}
     end.
 
+%% @doc Checks that a query has no names, for an address that takes none.
+-spec none(query()) -> {ok, none} | error().
+none([]) -> {ok, none};
+none([{Name, _} | _]) -> {error, ["unknown name \"", Name, "\": this address takes no query"]}.
+
 %% @doc Reads the query of an audit trail: `limit' (1 to 100, default 100) and `after' (a version,
 %% or 0).
 -spec events(query()) -> {ok, #{'after' := non_neg_integer(), most := pos_integer()}} | error().
@@ -229,15 +235,22 @@ form(Body) ->
         error -> {error, "the body is not a form in UTF-8"}
     end.
 
-%% @doc Reads parties from lines `NAME, ROLE', as the page's form has them. The result may come
-%% before fields that new/1 and change/2 check.
--spec parties(binary()) -> [map()].
-parties(Text) ->
-    [case binary:split(Line, <<",">>) of
-         [Name, Role] -> #{<<"name">> => string:trim(Name), <<"role">> => string:trim(Role)};
-         [Name] -> #{<<"name">> => string:trim(Name), <<"role">> => <<"party">>}
-     end || Line <- binary:split(Text, [<<"\r\n">>, <<"\n">>], [global]),
-         string:trim(Line) =/= <<>>].
+%% @doc Reads parties from the fields `name1', `role1' and so on of a page's form, without empty
+%% rows. The result may come before fields that new/1 and change/2 check.
+-spec parties(#{binary() => binary()}) -> [map()].
+parties(Form) ->
+    [#{<<"name">> => Name, <<"role">> => Role}
+     || {Name, Role} <- rows(Form), string:trim([Name, Role]) =/= ""].
+
+%% @doc Returns all rows of parties that a page's form has, also empty ones.
+-spec rows(#{binary() => binary()}) -> [{Name :: binary(), Role :: binary()}].
+rows(Form) ->
+    [{maps:get(Name, Form, <<>>), maps:get(Role, Form, <<>>)}
+     || Row <- lists:seq(1, ?PARTIES),
+        {Name, Role} <- [{row(<<"name">>, Row), row(<<"role">>, Row)}],
+        is_map_key(Name, Form) orelse is_map_key(Role, Form)].
+
+row(Field, Row) -> <<Field/binary, (integer_to_binary(Row))/binary>>.
 
 fields(Object) -> each(fun field/2, maps:to_list(Object), #{}).
 
@@ -251,12 +264,13 @@ field({<<"state">>, State}, Fields) ->
         {ok, Checked} -> {ok, Fields#{state => Checked}};
         {error, _} = Error -> Error
     end;
-field({<<"parties">>, Parties}, Fields) when is_list(Parties), length(Parties) =< 20 ->
+field({<<"parties">>, Parties}, Fields) when is_list(Parties), length(Parties) =< ?PARTIES ->
     case each(fun party/2, Parties, []) of
         {ok, Checked} -> {ok, Fields#{parties => lists:reverse(Checked)}};
         {error, _} = Error -> Error
     end;
-field({<<"parties">>, _}, _) -> {error, "parties takes a list of at most 20 objects"}.
+field({<<"parties">>, _}, _) ->
+    {error, ["parties takes a list of at most ", integer_to_list(?PARTIES), " objects"]}.
 
 party(#{<<"name">> := Name, <<"role">> := Role} = Party, Parties) when map_size(Party) =:= 2 ->
     case {line(<<"the name of a party">>, Name, 100), line(<<"the role of a party">>, Role, 50)} of
@@ -276,18 +290,21 @@ line(What, Text, Most) when is_binary(Text) ->
     case unicode:characters_to_list(Text) of
         Chars when is_list(Chars) ->
             Trimmed = string:trim(Chars),
-            case Trimmed =/= [] andalso length(Trimmed) =< Most
-                andalso not lists:any(fun is_control/1, Trimmed) of
-                true -> {ok, unicode:characters_to_binary(Trimmed)};
-                false -> bad_line(What, Most)
+            case {length(Trimmed), lists:any(fun is_control/1, Trimmed)} of
+                {0, _} -> bad_line(What, Most, "and this one is empty, or has only blanks");
+                {Length, _} when Length > Most ->
+                    bad_line(What, Most, ["and this one has ", integer_to_list(Length)]);
+                {_, true} ->
+                    bad_line(What, Most, "without control characters and marks that change the "
+                                         "direction of a text or end a line");
+                {_, false} -> {ok, unicode:characters_to_binary(Trimmed)}
             end;
-        _ -> bad_line(What, Most)
+        _ -> bad_line(What, Most, "in UTF-8")
     end;
-line(What, _, Most) -> bad_line(What, Most).
+line(What, _, Most) -> bad_line(What, Most, "and this is no text").
 
-bad_line(What, Most) ->
-    {error, [What, " takes a text of 1 to ", integer_to_list(Most),
-             " characters, none of them a control character"]}.
+bad_line(What, Most, Why) ->
+    {error, [What, " takes a text of 1 to ", integer_to_list(Most), " characters, ", Why]}.
 
 %% Controls, and the marks that turn the direction of a text
 is_control(Char) when Char < 32; Char >= 127, Char < 160 -> true;

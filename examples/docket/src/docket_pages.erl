@@ -8,6 +8,9 @@
 -export([answer/1]).
 
 -define(HTML, {"content-type", "text/html; charset=utf-8"}).
+%% Rows of parties in a form
+-define(MORE_ROWS, 3).
+-define(MOST_ROWS, 20).
 -define(TYPES, #{<<"style.css">> => "text/css", <<"script.js">> => "text/javascript"}).
 
 %% @doc Answers a request. A request that changes something comes from a page of this server.
@@ -122,9 +125,11 @@ act([<<"documents">>, Text, <<"remove">>], _, Key, Request) ->
     end;
 act(_, _, _, Request) -> refused(Request, not_found).
 
+%% A form without rows for parties does not change them.
 case_fields(Form) ->
-    #{<<"title">> => maps:get(<<"title">>, Form, <<>>),
-      <<"parties">> => docket_input:parties(maps:get(<<"parties">>, Form, <<>>))}.
+    maps:from_list([{<<"title">>, maps:get(<<"title">>, Form, <<>>)}
+                    | [{<<"parties">>, docket_input:parties(Form)}
+                       || docket_input:rows(Form) =/= []]]).
 
 create(#{body := Body, user := User} = Request) ->
     case docket_input:form(Body) of
@@ -162,7 +167,9 @@ change(Version, Fields, Key, Request) ->
 json(Fields) -> iolist_to_binary(json:encode(Fields)).
 
 with({ok, Value}, _, _, Fun) -> Fun(Value);
-with({error, Why}, Key, Request, _) -> show(400, Key, Request, docket_html:alert(Why)).
+with({error, Why}, Key, #{body := Body} = Request, _) ->
+    {ok, Form} = docket_input:form(Body),
+    show(400, Key, Request, docket_html:alert(Why), maps:remove(<<"version">>, Form)).
 
 done({ok, _}, _, _, Address) -> {303, [{"location", Address}], []};
 done({error, {conflict, _}}, Key, #{body := Body} = Request, _) ->
@@ -171,7 +178,7 @@ done({error, {conflict, _}}, Key, #{body := Body} = Request, _) ->
          docket_html:alert("Someone changed the case since you opened its page, so your change is "
                            "not saved. The page shows the case as it is now. The form has your "
                            "values: correct them, and save them again."),
-         maps:with([<<"title">>, <<"parties">>], Form));
+         maps:remove(<<"version">>, Form));
 done({error, closed}, Key, Request, _) ->
     show(409, Key, Request, docket_html:alert("The case is closed. Open it first."));
 done({error, Reason}, _, Request, _) -> refused(Request, Reason).
@@ -202,7 +209,7 @@ case_page(#{title := Title, state := State, version := Version, id := Id, opened
      "<p>", state(State), " Opened ", time(Opened), ", changed ", time(Changed),
      [[", closed ", time(Closed)] || Closed =/= null],
      ", version ", integer_to_list(Version), ".</p>",
-     [parties(View) || not Open orelse map_size(Typed) > 0],
+     [parties(View) || not Open orelse is_map_key(<<"title">>, Typed)],
      [case_form(View, Base, Typed) || Open],
      "<h2>Documents</h2>", documents(Documents, Base, Open), [upload_forms(Base, Id) || Open],
      "<h2>History</h2><ol class=\"events\">", [event(Event) || Event <- Events], "</ol>",
@@ -213,24 +220,40 @@ case_page(#{title := Title, state := State, version := Version, id := Id, opened
      end,
      button([Base, "/remove"], Version, "Remove the case", " class=\"danger\""), "</div>"].
 
-case_form(#{title := Title, version := Version} = View, Action, Typed) ->
+case_form(#{title := Title, version := Version, parties := Parties}, Action, Typed) ->
     ["<form method=\"post\" action=\"", Action, "\">", hidden(Version),
      docket_html:field(#{label => "Title", name => "title", required => true, most => 200,
                          value => maps:get(<<"title">>, Typed, Title)}),
-     docket_html:area(#{label => "Parties, one on each line: name, role", name => "parties",
-                        value => maps:get(<<"parties">>, Typed, party_lines(View))}),
+     party_fields(case docket_input:rows(Typed) of
+                      [] -> [{Name, Role} || #{name := Name, role := Role} <- Parties];
+                      Rows -> Rows
+                  end),
      "<button>Save</button></form>"].
 
 create_form(Form) ->
     ["<form method=\"post\" action=\"/cases\">",
      docket_html:field(#{label => "Title", name => "title", required => true, most => 200,
                          value => maps:get(<<"title">>, Form, <<>>)}),
-     docket_html:area(#{label => "Parties, one on each line: name, role", name => "parties",
-                        value => maps:get(<<"parties">>, Form, <<>>)}),
+     party_fields(docket_input:rows(Form)),
      "<button>Open the case</button></form>"].
 
-party_lines(#{parties := Parties}) ->
-    lists:join("\n", [[Name, ", ", Role] || #{name := Name, role := Role} <- Parties]).
+%% The form has a few empty rows for further parties.
+party_fields(Rows) ->
+    Used = [Row || Row <- Rows, Row =/= {<<>>, <<>>}],
+    All = lists:sublist(Used ++ lists:duplicate(?MORE_ROWS, {<<>>, <<>>}), ?MOST_ROWS),
+    ["<fieldset><legend>Parties</legend>",
+     [party_field(integer_to_list(Number), Row)
+      || {Number, Row} <- lists:enumerate(All)],
+     "<p>Empty rows do not count. Save the case to get more rows, up to ",
+     integer_to_list(?MOST_ROWS), ".</p></fieldset>"].
+
+party_field(Number, {Name, Role}) ->
+    ["<div class=\"party\">",
+     docket_html:field(#{label => "Name", spoken => "Name of party " ++ Number,
+                         name => "name" ++ Number, most => 100, value => Name}),
+     docket_html:field(#{label => "Role", spoken => "Role of party " ++ Number,
+                         name => "role" ++ Number, most => 50, value => Role}),
+     "</div>"].
 
 parties(#{parties := []}) -> [];
 parties(#{parties := Parties}) ->

@@ -21,7 +21,7 @@
 
 -export_type([error/0]).
 
--type error() :: {ra, term()}.
+-type error() :: {ra, term()} | {files, docket_ra_files:error()}.
 
 %% The name of Ra's system, which owns the files, and that of the member's process
 -define(SYSTEM, docket).
@@ -149,10 +149,9 @@ behind(Count, State) -> State#state{behind = {Count, erlang:monotonic_time(milli
 %% The next attempt finds a node without a member.
 left([_, _ | _] = Members, State) ->
     docket:say("this node gets no changes from the others, and becomes a new member"),
-    _ = case removed(Members) of
-            ok -> ra:force_delete_server(?SYSTEM, id());
-            Wait -> Wait
-        end,
+    _ = docket_attempt:steps([fun() -> removed(Members) end,
+                              fun() -> docket_ra_files:forget(docket_config:get(dir)) end,
+                              fun() -> ra:force_delete_server(?SYSTEM, id()) end]),
     State#state{behind = none};
 left(_, State) -> State.
 
@@ -160,8 +159,8 @@ left(_, State) -> State.
 %% many changes this node has. Ra's processes and tables may be gone at any time. After a fault Ra
 %% starts anew.
 attempt() ->
-    try docket_attempt:steps([fun system/0, fun member/0, fun elected/0, fun noted/0,
-                              fun current/0, fun settled/0]) of
+    try docket_attempt:steps([fun files/0, fun system/0, fun member/0, fun elected/0, fun noted/0,
+                              fun current/0, fun settled/0, fun voted/0]) of
         {error, _} = Error -> stopped(Error);
         Other -> Other
     catch
@@ -171,6 +170,25 @@ attempt() ->
 stopped(Error) ->
     _ = application:stop(ra),
     Error.
+
+%% While Ra runs, its files are open.
+files() ->
+    case whereis(ra_sup) of
+        undefined -> of_files(docket_ra_files:check(docket_config:get(dir), ?SERVER));
+        _ -> ok
+    end.
+
+%% A member without an election has no vote, and no change either.
+voted() ->
+    case history() of
+        some ->
+            Uid = ra_directory:uid_of(?SYSTEM, ?SERVER),
+            of_files(docket_ra_files:voted(docket_config:get(dir), Uid));
+        none -> ok
+    end.
+
+of_files({error, Reason}) -> {error, {files, Reason}};
+of_files(ok) -> ok.
 
 system() ->
     Dir = filename:join(docket_config:get(dir), "ra"),
@@ -251,7 +269,9 @@ start() ->
                machine => {module, docket_ra_machine, #{}}},
     case done(ra:start_server(?SYSTEM, Config)) of
         %% Ra saves the name of the member half a second later. Without it the log is lost.
-        ok -> done(dets:sync(name(directory_rev)));
+        ok ->
+            ok = dets:sync(name(directory_rev)),
+            of_files(docket_ra_files:started(docket_config:get(dir), Uid));
         Error -> Error
     end.
 
@@ -303,7 +323,12 @@ settled() ->
 
 %% @doc Formats the reason why the member did not start.
 -spec format_error(error()) -> unicode:chardata().
-format_error({ra, Reason}) ->
-    io_lib:format("Ra cannot start with its files in ~ts (~0tP): make room there, check that this "
-                  "user may write them, or start with an empty directory while most nodes run",
-                  [docket_config:get(dir), Reason, 12]).
+format_error({files, Reason}) ->
+    docket_ra_files:format_error(Reason, length(docket_cluster:nodes()));
+format_error({ra, _}) ->
+    ["Ra does not start with its files in ", docket_config:get(dir), ", and Erlang's log has its "
+     "report: make room there, and check that this user may write them. If they are damaged, ",
+     case docket_cluster:nodes() of
+         [_] -> "put back a copy of the whole directory";
+         _ -> "empty the directory, and start this node again while most of the other nodes run"
+     end].

@@ -144,7 +144,8 @@ addresses(_) ->
          Paths} <- [{404, ["/api", "/api/x", "/x", "/api/cases/x", "/api/cases/000000000000",
                                    "/api/cases/..%2f..%2fetc", "/cases/%00"]},
                             {400, ["/api/%ff", "/api/cases?limit=%ff", "/api/cases?a=1&a=2",
-                                   "/api/cases?limit=0", "/api/cases?x=1"]}],
+                                   "/api/cases?limit=0", "/api/cases?x=1",
+                                   "/api/cases/000000000000?x=1"]}],
         Path <- Paths],
     {405, Headers, _} = ask(put, "/api/cases", #{}),
     ?assertEqual("GET, POST", proplists:get_value("allow", Headers)),
@@ -233,19 +234,48 @@ pages(_) ->
     {400, _, _} = ask(get, "/?limit=0").
 
 forms(_) ->
-    {303, Headers, _} = form("/cases", [{"title", "Roof"}, {"parties", "Bob, tenant\r\nCarol"}]),
+    {303, Headers, _} = form("/cases", [{"title", "Roof"}, {"name1", "Miller, Ann"},
+                                        {"role1", "heir, first"}, {"name2", ""}, {"role2", ""},
+                                        {"name3", "Bob \"B\""}, {"role3", "tenant"}]),
     Path = proplists:get_value("location", Headers),
     {200, _, Page} = ask(get, Path),
-    {match, _} = re:run(Page, "Bob, tenant\nCarol, party"),
-    {303, _, _} = form(Path, [{"version", "1"}, {"title", "Door"}, {"parties", ""}]),
+    %% Who saves the form as it is changes nothing but the version.
+    {200, _, #{<<"parties">> := Parties}} = ask(get, "/api" ++ Path),
+    ?assertEqual([#{<<"name">> => <<"Miller, Ann">>, <<"role">> => <<"heir, first">>},
+                  #{<<"name">> => <<"Bob \"B\"">>, <<"role">> => <<"tenant">>}], Parties),
+    {303, _, _} = form(Path, shown(Page)),
+    {200, _, #{<<"parties">> := Parties, <<"title">> := <<"Roof">>}} = ask(get, "/api" ++ Path),
+    %% A form without rows leaves the parties as they are.
+    {303, _, _} = form(Path, [{"version", "2"}, {"title", "Door"}]),
+    {200, _, #{<<"parties">> := Parties}} = ask(get, "/api" ++ Path),
+    {303, _, _} = form(Path, [{"version", "3"}, {"title", "Door"}, {"name1", ""}, {"role1", ""}]),
+    {200, _, #{<<"parties">> := []}} = ask(get, "/api" ++ Path),
     {303, _, _} = form(Path ++ "/documents", [{"name", "a.txt"}, {"text", "hello"}]),
-    {200, _, <<"hello">>} = ask(get, Path ++ "/documents/3"),
-    {303, _, _} = form(Path ++ "/documents/3/remove", []),
-    {303, _, _} = form(Path ++ "/closed", [{"version", "4"}]),
-    {303, _, _} = form(Path ++ "/open", [{"version", "5"}]),
-    {303, Removed, _} = form(Path ++ "/remove", [{"version", "6"}]),
+    {200, _, <<"hello">>} = ask(get, Path ++ "/documents/5"),
+    {303, _, _} = form(Path ++ "/documents/5/remove", []),
+    {303, _, _} = form(Path ++ "/closed", [{"version", "6"}]),
+    {303, _, _} = form(Path ++ "/open", [{"version", "7"}]),
+    {303, Removed, _} = form(Path ++ "/remove", [{"version", "8"}]),
     ?assertEqual("/", proplists:get_value("location", Removed)),
     {404, _, _} = ask(get, Path).
+
+%% The fields of a case's form, as a browser sends them
+shown(Page) ->
+    {match, [Form]} = re:run(Page, "<form method=\"post\" action=\"/cases/[0-9A-Z]+\">.*?</form>",
+                             [dotall, {capture, first, binary}]),
+    {match, Inputs} = re:run(Form, "<input[^>]*>", [global, {capture, first, binary}]),
+    [list_to_tuple([unescaped(attribute(Name, Input)) || Name <- ["name", "value"]])
+     || [Input] <- Inputs].
+
+attribute(Name, Input) ->
+    {match, [Value]} = re:run(Input, [$\s, Name, "=\"([^\"]*)\""], [{capture, [1], list}]),
+    Value.
+
+unescaped(Text) ->
+    lists:foldl(fun({Escaped, Sign}, Now) ->
+                        lists:flatten(string:replace(Now, Escaped, Sign, all))
+                end, Text, [{"&quot;", "\""}, {"&#39;", "'"}, {"&lt;", "<"}, {"&gt;", ">"},
+                            {"&amp;", "&"}]).
 
 %% A browser sends the password with a form of another site too.
 other_sites(_) ->
@@ -263,16 +293,23 @@ other_sites(_) ->
 
 %% A refused form comes again with its values and a reason.
 refused_forms(_) ->
-    {400, _, New} = form("/cases", [{"title", " "}, {"parties", "Bob & Co, x"}]),
+    {400, _, New} = form("/cases", [{"title", " "}, {"name1", "Bob & Co, x"},
+                                    {"role1", "x"}]),
     {match, _} = re:run(New, "title takes a text"),
     {match, _} = re:run(New, "Bob &amp; Co, x"),
+    {400, _, _} = form("/cases", [{"title", "x"}, {"name1", "Bob"}, {"role1", " "}]),
     Id = binary_to_list(new_case(<<"one">>)),
-    {303, _, _} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "two"}, {"parties", ""}]),
-    {409, _, Page} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "three"}, {"parties", ""}]),
+    {303, _, _} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "two"}]),
+    {409, _, Page} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "three"},
+                                             {"name1", "Z"}, {"role1", "x"}]),
     {match, _} = re:run(Page, "Someone changed the case"),
     {match, _} = re:run(Page, "<h1>two</h1>"),
     {match, _} = re:run(Page, "name=\"version\" value=\"2\""),
     {match, _} = re:run(Page, "value=\"three\""),
+    {match, _} = re:run(Page, "value=\"Z\""),
+    {400, _, Wrong} = form("/cases/" ++ Id, [{"version", "2"}, {"title", "four"}, {"name1", "Z"}]),
+    {match, _} = re:run(Wrong, "the role of a party takes"),
+    {match, _} = re:run(Wrong, "value=\"four\""),
     [{400, _, _} = form("/cases/" ++ Id, Form) || Form <- [[], [{"version", "x"}, {"title", "y"}]]],
     {400, _, _} = send(post, "/cases/" ++ Id, <<"a=%ff">>),
     {404, _, _} = form("/cases/" ++ Id ++ "/nothing", []).

@@ -41,10 +41,12 @@ faults(_) ->
             [{<<>>, "not JSON"}, {<<"{">>, "not JSON"}, {<<"[]">>, "must be a JSON object"},
              {<<"{\"title\":\"a\"} x">>, "not JSON"}, {<<"{\"title\":\"", 255, "\"}">>, "not JSON"},
              {<<"{\"title\":\"\\ud800\"}">>, "not JSON"}, {<<"{}">>, "give title"},
-             {<<"{\"title\":null}">>, "title takes"}, {<<"{\"title\":\"  \"}">>, "title takes"},
+             {<<"{\"title\":null}">>, "title takes.*is no text"},
+             {<<"{\"title\":\"  \"}">>, "title takes.*only blanks"},
              {<<"{\"title\":\"a\\nb\"}">>, "control"},
-                 {<<"{\"title\":\"\\u202eabc\"}">>, "control"},
-             {<<"{\"title\":\"", (binary:copy(<<"a">>, 201))/binary, "\"}">>, "1 to 200"},
+             {<<"{\"title\":\"\\u202eabc\"}">>, "direction of a text"},
+             {<<"{\"title\":\"", (binary:copy(<<"a">>, 201))/binary, "\"}">>,
+              "1 to 200 characters, and this one has 201"},
              {<<"{\"title\":\"a\",\"title\":\"a\"}">>, "twice"},
              {<<"{\"title\":\"a\",\"owner\":\"bob\"}">>, "unknown name \"owner\""},
              {<<"{\"title\":\"a\",\"parties\":{}}">>, "parties takes"},
@@ -77,6 +79,8 @@ queries(_) ->
     [?assertMatch({_, {error, _}}, {Query, docket_input:list(Query)})
      || Query <- [[{<<"limit">>, <<"101">>}], [{<<"limit">>, <<"-1">>}], [{<<"limit">>, <<"1e1">>}],
                   [{<<"before">>, <<"x">>}], [{<<"state">>, <<"x">>}], [{<<"x">>, <<"x">>}]]],
+    ?assertEqual({ok, none}, docket_input:none([])),
+    {match, _} = re:run(why(docket_input:none([{<<"x">>, <<"1">>}])), "unknown name \"x\""),
     ?assertEqual({ok, #{'after' => 7, most => 100}}, docket_input:events([{<<"after">>, <<"7">>}])),
     ?assertMatch({ok, #{'after' := 0}}, docket_input:events([{<<"after">>, <<"0">>}])),
     [?assertEqual({Text, <<"after is 0, or a whole number above 0 of at most 15 digits">>},
@@ -97,11 +101,16 @@ queries(_) ->
     [?assertMatch({_, {error, _}}, {Text, docket_input:area([{<<"x">>, Text}])})
      || Text <- [<<"nan">>, <<"1e999">>, <<"">>, binary:copy(<<"1">>, 1000)]].
 
-%% The lines of a form and the words of the API are the same parties.
+%% A form has rows of parties, some of them empty.
 parties(_) ->
-    ?assertEqual([#{<<"name">> => <<"Bob">>, <<"role">> => <<"tenant, late">>},
-                  #{<<"name">> => <<"Carol">>, <<"role">> => <<"party">>}],
-                 docket_input:parties(<<" Bob , tenant, late\r\n\r\nCarol\n">>)).
+    Form = #{<<"name1">> => <<"Miller, Ann">>, <<"role1">> => <<"heir, first">>,
+             <<"name2">> => <<" ">>, <<"role2">> => <<>>, <<"name20">> => <<"Carol">>,
+             <<"name21">> => <<"x">>},
+    ?assertEqual([#{<<"name">> => <<"Miller, Ann">>, <<"role">> => <<"heir, first">>},
+                  #{<<"name">> => <<"Carol">>, <<"role">> => <<>>}],
+                 docket_input:parties(Form)),
+    ?assertEqual([{<<"Miller, Ann">>, <<"heir, first">>}, {<<" ">>, <<>>}, {<<"Carol">>, <<>>}],
+                 docket_input:rows(Form)).
 
 %% Any bytes give a result or a sentence.
 any_bytes(_) ->

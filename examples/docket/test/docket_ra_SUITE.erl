@@ -4,7 +4,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
-         replaced/1, replaced_of_two/1, long_log/1, upgraded/1, snapshot/1]).
+         replaced/1, replaced_of_two/1, damaged_files/1, damaged_snapshot/1, damaged_member/1,
+         long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -23,7 +24,8 @@ all() ->
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
-             replaced_of_two, long_log, upgraded, snapshot]
+             replaced_of_two, damaged_files, damaged_snapshot, damaged_member, long_log, upgraded,
+             snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -156,6 +158,111 @@ replaced_of_two(Config) ->
     ok = until(fun() -> is_ready(A) andalso is_ready(B1) end),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(B1)], Peer <- [A, B1]],
     stopped([A, B1]).
+
+%% A service of one node does not start when a file of Ra is missing or damaged, and changes no
+%% file: with the former file it has its cases again.
+damaged_files(Config0) ->
+    %% Ra writes such a name in Latin-1.
+    Dir = filename:join(proplists:get_value(dir, Config0), [16#E4]),
+    Config = [{dir, Dir} | Config0],
+    application:set_env(docket, dir, Dir),
+    {ok, _} = application:ensure_all_started(docket),
+    Keys = [new_case() || _ <- lists:seq(1, 20)],
+    ok = application:stop(docket),
+    [Names, Votes, Log, Settings, Note] =
+        [in(Pattern, Config)
+         || Pattern <- ["ra/names.dets", "ra/meta.dets", "ra/*.wal", "ra/*/config",
+                        "docket.member"]],
+    [begin
+         {ok, Bytes} = file:read_file(File),
+         ok = case Damage of
+                  delete -> file:delete(File);
+                  _ -> file:write_file(File, Damage(Bytes))
+              end,
+         ?assertMatch({match, _}, re:run(refusal(), Words)),
+         ok = file:write_file(File, Bytes)
+     end || {File, Damage, Words} <-
+                [{Names, delete, "names.dets is missing: put back a copy"},
+                 {Names, fun half/1, "names.dets is damaged: put back a copy"},
+                 {Votes, delete, "meta.dets is missing"},
+                 {Votes, fun half/1, "meta.dets is damaged"},
+                 {Votes, fun(Bytes) -> changed(Bytes, 9) end, "meta.dets is damaged"},
+                 {Log, delete, "wal is missing"},
+                 {Log, fun(Bytes) -> changed(Bytes, byte_size(Bytes) div 2) end, "wal is damaged"},
+                 %% The size of the first record
+                 {Log, fun(Bytes) -> changed(Bytes, first_size(Bytes)) end, "wal is damaged"},
+                 {Settings, delete, "config is missing"},
+                 {Settings, fun half/1, "config is damaged"},
+                 {Note, fun half/1, "docket.member is damaged"}]],
+    {ok, _} = application:ensure_all_started(docket),
+    [{ok, _} = docket:run({show, Key}) || Key <- Keys],
+    ok = application:stop(docket),
+    %% A crash within the write of a record
+    {ok, Torn} = file:read_file(in("ra/*.wal", Config)),
+    ok = file:write_file(in("ra/*.wal", Config), [Torn, binary:part(Torn, 5, 20)]),
+    {ok, _} = application:ensure_all_started(docket),
+    [{ok, _} = docket:run({show, Key}) || Key <- Keys],
+    ok = application:stop(docket).
+
+%% Only the snapshot has the changes before it, once Ra has removed the first part of the log.
+damaged_snapshot(Config) ->
+    {ok, _} = application:ensure_all_started(docket),
+    Key = new_case(),
+    {ok, ok, _} = ra:process_command(docket_ra_member:id(), snapshot, 5000),
+    ok = until(fun() -> [] =/= filelib:wildcard(in_dir("ra/*/snapshots/*/snapshot*", Config)) end),
+    %% The next start moves the log into its first part.
+    ok = application:stop(docket),
+    {ok, _} = application:ensure_all_started(docket),
+    ok = until(fun() -> length(filelib:wildcard(in_dir("ra/*.wal", Config))) =:= 1 end),
+    ok = application:stop(docket),
+    ok = file:delete(in("ra/*/00000001.segment", Config)),
+    File = in("ra/*/snapshots/*/snapshot*", Config),
+    {ok, Bytes} = file:read_file(File),
+    ok = file:write_file(File, changed(Bytes, byte_size(Bytes) - 1)),
+    ?assertMatch({match, _}, re:run(refusal(), "snapshots/.* is damaged: put back a copy")),
+    ok = file:write_file(File, Bytes),
+    {ok, _} = application:ensure_all_started(docket),
+    {ok, _} = docket:run({show, Key}),
+    ok = application:stop(docket).
+
+%% One of three nodes waits, and says that it must be replaced.
+damaged_member(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(C),
+    ok = kill(A),
+    [First | _] = names(3),
+    ok = file:delete(filename:join(dir(First, Config), "ra/names.dets")),
+    A1 = start(First, names(3), Config),
+    Line = "names.dets is missing: end this node, empty its directory, and start it again",
+    ok = until(fun() ->
+                       [] =/= [x || {_, Text} <- docket_nodes:lines(A1),
+                                    re:run(Text, Line) =/= nomatch]
+               end),
+    false = is_ready(A1),
+    {ok, _} = show(Id, B),
+    stopped([A1, B, C]).
+
+%% The line with which a node does not start
+refusal() ->
+    {error, {docket, {{shutdown, {failed_to_start_child, store, Reason}}, _}}} =
+        application:ensure_all_started(docket),
+    {shutdown, {store, Error}} = Reason,
+    unicode:characters_to_list(docket_store_ra:format_error(Error)).
+
+in(Pattern, Config) ->
+    [File] = filelib:wildcard(in_dir(Pattern, Config)),
+    File.
+
+in_dir(Pattern, Config) -> filename:join(proplists:get_value(dir, Config), Pattern).
+
+half(Bytes) -> binary:part(Bytes, 0, byte_size(Bytes) div 2).
+
+changed(Bytes, At) ->
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    <<Before/binary, (Byte bxor 16#41), After/binary>>.
+
+%% A head of 5 bytes, 3 for the number of the member, its name, and 4 for the sum
+first_size(<<_:8/binary, Name:16, _/binary>>) -> 5 + 3 + 2 + Name + 4.
 
 %% After many changes a snapshot takes the place of the log, also on a node that was not there.
 long_log(Config) ->
