@@ -32,7 +32,7 @@ other_functions(_) ->
 %% `on_load/0' that does nothing, or no module.
 nifs_follow_the_program(_) ->
     #{libraries := Without, preloaded := Less} = cut("main() -> ok."),
-    ?assertEqual(["erl_tracer", "prim_net", "prim_socket", "zlib"],
+    ?assertEqual(["erl_tracer", "prim_net", "prim_socket", "terminfo", "zlib"],
                  lists:sort(Without -- ["inet"])),
     ?assertEqual([{on_load, 0}], exports(zlib, Less)),
     ?assertEqual([{on_load, 0}], exports(erl_tracer, Less)),
