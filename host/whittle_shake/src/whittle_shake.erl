@@ -54,6 +54,7 @@
           hot := #{mfa() => []},                    % functions that stay hot
           open := [open_call()],                    % dynamic calls that nobody declared
           asked_off := [whittle_shake_feature:name()], % features that options turn off
+          asked_in_vain := [whittle_shake_feature:name()], % parts of ERTS, which stays whole
           answers := [{mfa(), whittle_shake_feature:answer()}], % the replacements of cut functions
           %% modules that the program recompiles while it runs, kept whole
           anew => [module()],
@@ -224,13 +225,16 @@ parts(M, _, {Hot, Cold}) ->
 
 %% @doc Lists the features that were cut, and the functions that turned features on, for a person.
 -spec notes(plan()) -> [unicode:chardata()].
-notes(#{missing := Missing, reached := #{on := On, blocked := Blocked}} = Plan) ->
+notes(#{missing := Missing, reached := #{on := On, blocked := Blocked},
+        asked_in_vain := InVain} = Plan) ->
     Off = [atom_to_list(Name) || Name <- lists:sort(maps:keys(Blocked))],
     Are = case Missing of
               crash -> "features that are off: ";
               load -> "features whose code the VM loads only when something calls it: "
           end,
     [[Are, lists:join(", ", Off)] || Off =/= []]
+        ++ [["feature ", atom_to_list(Name), " is a part of the VM, which is whole here: --feature "
+             "has no effect on it without --vm program"] || Name <- InVain]
         ++ [["the program asks which functions or modules exist (", listed(Asking), "): the "
              "answers do not contain removed functions; if they must contain some, name these with "
              "--keep FILE"]
@@ -448,6 +452,9 @@ reach(System, Options, Kept, Summaries) ->
             {ok, #{input => Input, reached => Reached, missing => Missing, vm => Vm,
                    only => is_map_key(only, Options), open => Undeclared,
                    asked_off => maps:get(off, Options, []),
+                   asked_in_vain => lists:usort(maps:get(on, Options, [])
+                                                ++ maps:get(off, Options, []))
+                       -- whittle_shake_feature:names(Features),
                    summaries => Summaries, hot => hot(Options, Kept, Reached, System, Summaries),
                    answers => case Missing of
                                   crash -> whittle_shake_feature:answers(Asked, Features);

@@ -7,7 +7,7 @@
 -export([all/0]).
 -export([functions_of_c/1, other_functions/1, nifs_follow_the_program/1, drivers/1,
          tracing_needs_its_nifs/1, bifs_of_features/1,
-         features_of_the_vm/1, explained/1]).
+         features_of_the_vm/1, asked_in_vain/1, explained/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -84,7 +84,19 @@ features_of_the_vm(_) ->
     ?assertNot(Off(whole)),
     ?assert(Off(program)),
     Names = [Name || {Name, _} <- whittle_shake:features()],
-    ?assertEqual([], [inet_loader, regexps, sendfile, tracing] -- Names).
+    ?assertEqual([], [inet_loader, regexps, sendfile, terminal, tracing] -- Names).
+
+%% For a whole VM, an option that is about a part of it has no effect, and the build says so.
+asked_in_vain(_) ->
+    Said = fun(Vm) ->
+                   {ok, Plan} = plan("main() -> ok.", Vm, [], #{on => [tracing], off => [regexps]}),
+                   [Line || Note <- whittle_shake:notes(Plan),
+                            Line <- [unicode:characters_to_list(Note)],
+                            string:find(Line, "has no effect") =/= nomatch]
+           end,
+    ?assertEqual([], Said(program)),
+    ?assertMatch(["feature regexps is a part of the VM" ++ _, "feature tracing is " ++ _],
+                 Said(whole)).
 
 %% The program can name the removed functions of the VM to the person who meets one.
 explained(_) ->
@@ -107,11 +119,14 @@ cut(Main, Otp) ->
 
 plan(Main, Vm) -> plan(Main, Vm, []).
 
-plan(Main, Vm, Otp) ->
+plan(Main, Vm, Otp) -> plan(Main, Vm, Otp, #{}).
+
+plan(Main, Vm, Otp, Options) ->
     System = system(Main, Otp),
     {ok, Facts} = whittle_shake:facts(System, preloaded()),
-    whittle_shake:plan(System, #{facts => Facts, unit => functions, missing => crash, vm => Vm,
-                                 keep => [{a, main, 0}], declared => #{remote => [], data => []}}).
+    whittle_shake:plan(System, Options#{facts => Facts, unit => functions, missing => crash,
+                                        vm => Vm, keep => [{a, main, 0}],
+                                        declared => #{remote => [], data => []}}).
 
 system(Main, Otp) ->
     Put = fun(Name, Kind, Modules, System) ->
