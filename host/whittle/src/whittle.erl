@@ -83,8 +83,19 @@ data(true, Json) ->
 encoded(Json) ->
     [unicode:characters_to_list(iolist_to_binary(whittle_json:encode(Json))), $\n].
 
-%% The VM gives a word that is not UTF-8 in another form than a string.
+%% Another OTP on the PATH than the one that the set-up has prepared may lack these.
 parsed(Words) ->
+    case [atom_to_list(Name) || Name <- [crypto, getopt, jiffy],
+                                code:which(Name) =:= non_existing] of
+        [] -> in_utf8(Words);
+        Missing ->
+            {failed, ["the erl on the PATH (", code:root_dir(), ") has no library ",
+                      lists:join(" and no library ", Missing), ": run `make' with another erl "
+                      "first on the PATH, for example that of Debian"]}
+    end.
+
+%% The VM gives a word that is not UTF-8 in another form than a string.
+in_utf8(Words) ->
     case [N || {N, Word} <- lists:enumerate(Words), not io_lib:char_list(Word)] of
         [] -> whittle_command_line:parse(Words);
         [N | _] ->

@@ -13,7 +13,7 @@
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
-         terminate/1, terminate_at_start/1,
+         terminate/1, terminate_at_start/1, other_erl/1,
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
@@ -37,7 +37,7 @@ all() ->
      keep_attributes, bad_inputs, bad_outputs, files_of_others, edited_dir, beside_a_source,
      input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, hangup, hangup_ignored, hangup_unread,
-     terminate, terminate_at_start, terminate_blocked, full_disk, file_limit,
+     terminate, terminate_at_start, other_erl, terminate_blocked, full_disk, file_limit,
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
@@ -944,6 +944,18 @@ terminate_at_start(Config) ->
     ok = file:change_mode(Erl, 8#755),
     ?assertEqual({143, "", "whittle: stopped; it left no unfinished files\n"},
                  whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""])).
+
+%% The first erl on the PATH may be one without the libraries of the set-up.
+other_erl(Config) ->
+    Dir = ?config(dir, Config),
+    Erl = filename:join(Dir, "erl"),
+    ok = file:write_file(Erl, ["#!/bin/sh\nexec ", os:find_executable("erl"),
+                               " -eval 'true = code:del_path(getopt)' \"$@\"\n"]),
+    ok = file:change_mode(Erl, 8#755),
+    {1, "", Said} = whittle(Config, ["version"], ["PATH='", Dir, "':\"$PATH\""]),
+    ?assertEqual("whittle: the erl on the PATH (" ++ code:root_dir() ++ ") has no library getopt: "
+                 "run `make' with another erl first on the PATH, for example that of Debian\n",
+                 Said).
 
 %% The build waits for a program that does not end: for the lock of the output's directory, which
 %% another program holds, and for the compressor.
