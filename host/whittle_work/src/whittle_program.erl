@@ -162,11 +162,16 @@ stop({Port, _} = Started) ->
 
 kill(Port) ->
     case erlang:port_info(Port, os_pid) of
-        {os_pid, Leader} ->
-            _ = os:cmd(io_lib:format("kill -s KILL -- -~b", [Leader])),
-            ok;
+        {os_pid, Leader} -> kill_group(Leader);
         undefined -> ok
     end.
+
+%% A program that has just been forked makes its group a moment later. Then only its own number
+%% reaches it, and it has started nothing yet.
+kill_group(Leader) ->
+    _ = os:cmd(io_lib:format("kill -s KILL -- -~b || kill -s KILL ~b; kill -s KILL -- -~b",
+                             [Leader, Leader, Leader])),
+    ok.
 
 %% The port of a killed group sends its exit status last. A process outside of the group may hold
 %% the output for longer: then the port is closed.
@@ -195,7 +200,7 @@ kill_all(Wait) ->
     Programs = [{erlang:monitor(port, Port), Pid}
                 || Port <- erlang:ports(),
                    {os_pid, Pid} <- [erlang:port_info(Port, os_pid)], is_integer(Pid)],
-    _ = [os:cmd("kill -s KILL -- -" ++ integer_to_list(Pid)) || {_, Pid} <- Programs],
+    _ = [ok = kill_group(Pid) || {_, Pid} <- Programs],
     lists:foreach(fun({Monitor, _}) ->
                           receive {'DOWN', Monitor, port, _, _} -> ok
                           after Wait -> ok
