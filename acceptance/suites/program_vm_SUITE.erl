@@ -7,14 +7,14 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([smaller/1, contents/1, lines_over_tcp/1, same_faults/1, removed_functions/1,
          every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, same_output/1, one_line/1,
-         names_of_nodes/1, features/1, inet_loader/1, refused/1]).
+         names_of_nodes/1, features/1, natives/1, inet_loader/1, refused/1]).
 
 %% The limit of docs/runtime-size.md: bytes of hello's VM.
 -define(HELLO_VM, 1_950_000).
 
 all() -> [smaller, contents, lines_over_tcp, same_faults, removed_functions, every_removed_bif,
           long_work, why_cut, same_bytes, same_output, one_line, names_of_nodes, features,
-          inet_loader, refused].
+          natives, inet_loader, refused].
 
 %% The first build of all makes the objects, which takes minutes on a slow machine.
 suite() -> [{timetrap, {hours, 1}}].
@@ -228,6 +228,19 @@ features(Config) ->
                  running:whittle(["build", out("uses_regexps.escript", Config), "-o",
                                   out("off", Config), "--feature", "-regexps" | program()])).
 
+%% The NIFs of an application are linked like those of OTP.
+natives(Config) ->
+    Source = escript("hash", ["main(_) -> io:format(\"~p~n\", [crypto:hash(sha256, \"abc\")]).\n"],
+                     Config),
+    Files = [running:build(Source, out(Name, Config), Options)
+             || {Name, Options} <- [{"hash/whole", functions()}, {"hash/cut", program()}]],
+    [Whole, Cut] = [running:run(File, []) || File <- Files],
+    ?assertMatch({0, <<"<<186,120,22,191", _/binary>>}, Whole),
+    ?assertEqual(Whole, Cut),
+    [#{<<"size">> := Large}, #{<<"size">> := Small}] =
+        [maps:get(<<"vm">>, info(File)) || File <- Files],
+    ?assert(Small < Large - 700_000).
+
 %% The flag asks for a part that the VM lacks: the start ends.
 inet_loader(Config) ->
     {1, Said} = running:run(proplists:get_value(hello, Config), [],
@@ -235,8 +248,8 @@ inet_loader(Config) ->
     ?assertMatch({match, _}, re:run(Said, "cannot start loader.*undef.*start_inet")).
 
 refused(Config) ->
-    Only = <<"whittle: Whittle can make a VM for one program only for the target x86_64 with OTP "
-             "29 and flavor size, and without NIFs and drivers of applications; build with --vm "
+    Only = <<"whittle: Whittle can make a VM for one program only for the targets x86_64 and armv7 "
+             "with OTP 29 and flavor size, and without NIFs and drivers in C++; build with --vm "
              "size\n">>,
     Crash = <<"whittle: --vm program needs a plan that removes code: add --shake functions "
               "--missing crash\n">>,
@@ -246,7 +259,7 @@ refused(Config) ->
      || {Options, Line} <- [{[], Crash}, {["--shake", "functions"], Crash},
                             {["--shake", "functions", "--missing", "load"], Crash},
                             {functions() ++ ["--otp", "27"], Only},
-                            {functions() ++ ["--target", "armv7"], Only}]],
+                            {functions() ++ ["--target", "mips"], Only}]],
     %% Only the input tells which NIFs and drivers the VM needs.
     {1, Natives} = running:whittle(["build", running:fixture("grains"), "-o",
                                     out("refused", Config), "--data", "none", "--atoms", "none",

@@ -15,6 +15,8 @@
 -define(NATIVES, [crypto, asn1]).
 %% The levels of optimization. `mix' is the flavor's own.
 -define(LEVELS, [mix, o2, o3, os, oz, unprofiled, record]).
+%% The targets for which a VM of one program was tried.
+-define(CUT_TARGETS, ["x86_64", "armv7"]).
 %% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").
 
@@ -169,15 +171,16 @@ target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} =
            fun(Target) -> fits(Target, Flavor, Release, Natives) end,
            fun(Target) -> can_cut(Spec, Target) end]).
 
-%% The recipe of the objects was tried for these alone.
-can_cut(#{cut := _} = Spec, Target) ->
-    case Spec of
-        #{target := "x86_64", otp := "29", flavor := size, natives := []} ->
-            case {level(Spec), maps:get(linkage, Spec, static)} of
-                {mix, static} -> {ok, Target};
-                _ -> {error, {no_cut, #{}}}
+%% The recipe of the objects was tried for these alone. It does not link the library of C++.
+can_cut(#{cut := _, target := For, natives := Natives} = Spec, Target) ->
+    IsCxx = lists:any(fun whittle_recipe_native:is_cxx/1, [N || #{} = N <- Natives]),
+    case {Spec, level(Spec), maps:get(linkage, Spec, static)} of
+        {#{otp := "29", flavor := size}, mix, static} when not IsCxx ->
+            case lists:member(For, ?CUT_TARGETS) of
+                true -> {ok, Target};
+                false -> {error, {no_cut, #{}}}
             end;
-        #{} -> {error, {no_cut, #{}}}
+        _ -> {error, {no_cut, #{}}}
     end;
 can_cut(_, Target) -> {ok, Target}.
 
