@@ -59,7 +59,7 @@ init_per_group(file, Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
     [{probe, running:build(running:fixture("probe"), Out)} | Config];
 init_per_group(cut, Config) ->
-    Out = filename:join(directory(Config, "cut"), "probe"),
+    Out = filename:join(directory(Config, "program_vm"), "probe"),
     [{probe, running:build(running:fixture("probe"), Out, running:cut("none"))} | Config];
 init_per_group(shaken, Config) ->
     Out = filename:join(directory(Config, "shaken"), "probe"),
