@@ -41,21 +41,15 @@ locked() ->
         Dir -> of_kind(directory, docket_directory:lock(Dir))
     end.
 
-%% The check writes to the directory, so it comes after the lock.
+%% The check of the store writes to the directory, so it comes after the lock.
 checked() ->
-    case of_kind(store, docket_store:check()) of
-        ok -> identified();
-        {error, _} = Error -> Error
-    end.
+    docket_attempt:steps([fun() -> of_kind(store, docket_store:check()) end, fun identified/0,
+                          fun supervised/0]).
 
 identified() ->
     case docket_config:get(dir) of
-        none -> supervised();
-        Dir ->
-            case of_kind(identity, docket_identity:check(Dir)) of
-                ok -> supervised();
-                {error, _} = Error -> Error
-            end
+        none -> ok;
+        Dir -> of_kind(identity, docket_identity:check(Dir))
     end.
 
 supervised() ->

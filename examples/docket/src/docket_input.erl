@@ -6,7 +6,7 @@
 -module(docket_input).
 
 -export([address/1, new/1, change/2, version/2, list/1, none/1, events/1, document/2, area/1,
-         number/1, user/1, form/1, parties/1, rows/1]).
+         number/1, user/1, form/1, parties/1, rows/1, most_parties/0]).
 
 -type error() :: {error, Why :: iodata()}.
 -type query() :: [{binary(), binary()}].
@@ -241,6 +241,10 @@ form(Body) ->
 parties(Form) ->
     [#{<<"name">> => Name, <<"role">> => Role}
      || {Name, Role} <- rows(Form), string:trim([Name, Role]) =/= ""].
+
+%% @doc Returns how many parties a case may have.
+-spec most_parties() -> pos_integer().
+most_parties() -> ?PARTIES.
 
 %% @doc Returns all rows of parties that a page's form has, also empty ones.
 -spec rows(#{binary() => binary()}) -> [{Name :: binary(), Role :: binary()}].

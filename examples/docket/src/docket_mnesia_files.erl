@@ -198,12 +198,15 @@ latest(Dir) ->
 
 %% Each table with a copy on this disk has its file.
 tables(Dir, Schema) ->
-    Files = [filename:join(Dir, atom_to_list(Table) ++ ?TABLE)
-             || {Table, Properties} <- lists:sort(Schema), is_on_disk(Table, Properties)],
+    Files = [filename:join(Dir, Name) || Name <- names(Schema)],
     case [Missing || Missing <- Files, not filelib:is_regular(Missing)] of
         [] -> ok;
         [First | _] -> {error, {missing, First}}
     end.
+
+names(Schema) ->
+    [atom_to_list(Table) ++ ?TABLE || {Table, Properties} <- lists:sort(Schema),
+                                      is_on_disk(Table, Properties)].
 
 is_on_disk(schema, _) -> false;
 is_on_disk(_, Properties) ->
@@ -212,10 +215,8 @@ is_on_disk(_, Properties) ->
 %% A damaged schema may lack a table, and docket would make a new one. Mnesia makes the file of a
 %% new table before the schema has it, but without rows.
 known_tables(Dir, Files, Schema) ->
-    Known = [atom_to_list(Table) ++ ?TABLE || {Table, Properties} <- Schema,
-                                              is_on_disk(Table, Properties)],
     IsHeader = fun docket_mnesia_entry:is_header/1,
-    case [File || File <- Files -- Known,
+    case [File || File <- Files -- names(Schema),
                   docket_mnesia_log:check(filename:join(Dir, File), none, IsHeader) =/= ok] of
         [] -> ok;
         [_ | _] -> {error, {bad_schema, Dir}}
@@ -225,39 +226,25 @@ known_tables(Dir, Files, Schema) ->
 %% leave the description of the schema itself.
 schema(Dir) ->
     File = filename:join(Dir, ?SCHEMA),
-    case dets:open_file(make_ref(), [{file, File}, {keypos, 2}, {repair, false}, {access, read}]) of
-        {ok, Schema} -> described(Schema, Dir);
-        {error, {needs_repair, _}} -> repaired(File, filename:join(Dir, ?SCHEMA_COPY));
-        {error, {file_error, _, Reason}} when Reason =/= enoent ->
+    case docket_dets:read(File, filename:join(Dir, ?SCHEMA_COPY), [{keypos, 2}], fun described/1) of
+        {ok, Tables} ->
+            case is_list(Tables) andalso lists:keymember(schema, 1, Tables) of
+                true -> {ok, Tables};
+                false -> {error, {bad_schema, Dir}}
+            end;
+        {error, {copy, NotCopied}} -> {error, {not_removed, NotCopied}};
+        {error, {file_error, File, Reason}} when Reason =/= enoent ->
             {error, {unreadable, {File, Reason}}};
         {error, _} -> {error, {bad_schema, Dir}}
     end.
 
-repaired(File, Copy) ->
-    Dir = filename:dirname(File),
-    Result = case file:copy(File, Copy) of
-                 {ok, _} ->
-                     case dets:open_file(make_ref(), [{file, Copy}, {keypos, 2}]) of
-                         {ok, Schema} -> described(Schema, Dir);
-                         {error, _} -> {error, {bad_schema, Dir}}
-                     end;
-                 {error, Reason} -> {error, {not_removed, {Copy, Reason}}}
-             end,
-    _ = file:delete(Copy),
-    Result.
-
-described(Schema, Dir) ->
-    Tables = dets:foldl(fun(Row, Found) ->
-                                case Row of
-                                    {schema, Table, Properties} -> [{Table, Properties} | Found];
-                                    _ -> Found
-                                end
-                        end, [], Schema),
-    ok = dets:close(Schema),
-    case is_list(Tables) andalso lists:keymember(schema, 1, Tables) of
-        true -> {ok, Tables};
-        false -> {error, {bad_schema, Dir}}
-    end.
+described(Schema) ->
+    dets:foldl(fun(Row, Found) ->
+                       case Row of
+                           {schema, Table, Properties} -> [{Table, Properties} | Found];
+                           _ -> Found
+                       end
+               end, [], Schema).
 
 log(File, Schema) ->
     {Tail, IsKnown} = form(File, Schema),

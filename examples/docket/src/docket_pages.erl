@@ -8,9 +8,8 @@
 -export([answer/1]).
 
 -define(HTML, {"content-type", "text/html; charset=utf-8"}).
-%% Rows of parties in a form
+%% Empty rows for parties in a form
 -define(MORE_ROWS, 3).
--define(MOST_ROWS, 20).
 -define(TYPES, #{<<"style.css">> => "text/css", <<"script.js">> => "text/javascript"}).
 
 %% @doc Answers a request. A request that changes something comes from a page of this server.
@@ -240,12 +239,13 @@ create_form(Form) ->
 %% The form has a few empty rows for further parties.
 party_fields(Rows) ->
     Used = [Row || Row <- Rows, Row =/= {<<>>, <<>>}],
-    All = lists:sublist(Used ++ lists:duplicate(?MORE_ROWS, {<<>>, <<>>}), ?MOST_ROWS),
+    Most = docket_input:most_parties(),
+    All = lists:sublist(Used ++ lists:duplicate(?MORE_ROWS, {<<>>, <<>>}), Most),
     ["<fieldset><legend>Parties</legend>",
      [party_field(integer_to_list(Number), Row)
       || {Number, Row} <- lists:enumerate(All)],
      "<p>Empty rows do not count. Save the case to get more rows, up to ",
-     integer_to_list(?MOST_ROWS), ".</p></fieldset>"].
+     integer_to_list(Most), ".</p></fieldset>"].
 
 party_field(Number, {Name, Role}) ->
     ["<div class=\"party\">",

@@ -73,39 +73,23 @@ written(Dir, {error, Reason}) -> {error, {write, {Dir, Reason}}}.
 
 %% The tables of Ra
 
-%% Ra opens such a file anew if it is missing, and repairs it if it was open or has been cut. So
-%% this reads a repaired copy.
+%% Ra makes such a file anew if it is missing.
 known(Dir, Name, Key, IsFine) ->
     File = filename:join([Dir, ?RA, Name]),
-    case read_table(File, [{access, read}, {repair, false}], Key) of
-        {error, {needs_repair, _}} ->
-            Copy = filename:join(Dir, ?PROBE),
-            Found = case file:copy(File, Copy) of
-                        {ok, _} -> read_table(Copy, [], Key);
-                        {error, Reason} -> {error, {file_error, Copy, Reason}}
-                    end,
-            _ = file:delete(Copy),
-            known(Found, File, IsFine);
-        Found -> known(Found, File, IsFine)
-    end.
+    known(docket_dets:read(File, filename:join(Dir, ?PROBE), [],
+                           fun(Table) -> dets:lookup(Table, Key) end), File, IsFine).
 
-known([Row], File, IsFine) ->
+known({ok, [Row]}, File, IsFine) ->
     case IsFine(Row) of
         true -> ok;
         false -> {error, {damaged, File}}
     end;
-known({error, {file_error, _, enoent}}, File, _) -> {error, {missing, File}};
-known({error, {file_error, _, Reason}}, File, _) -> {error, {unreadable, {File, Reason}}};
+known({error, {copy, {_, Reason}}}, File, _) -> unreadable(Reason, File);
+known({error, {file_error, _, Reason}}, File, _) -> unreadable(Reason, File);
 known(_, File, _) -> {error, {damaged, File}}.
 
-read_table(File, Options, Key) ->
-    case dets:open_file(make_ref(), [{file, File} | Options]) of
-        {ok, Table} ->
-            Rows = dets:lookup(Table, Key),
-            _ = dets:close(Table),
-            Rows;
-        {error, _} = Error -> Error
-    end.
+unreadable(enoent, File) -> {error, {missing, File}};
+unreadable(Reason, File) -> {error, {unreadable, {File, Reason}}}.
 
 has_term({_, Term, _VotedFor, _LastApplied}) -> is_integer(Term) andalso Term > 0;
 has_term(_) -> false.
@@ -116,8 +100,7 @@ has_term(_) -> false.
 config(File) ->
     case file:read_file(File) of
         {ok, Bytes} -> described(erl_scan:string(binary_to_list(Bytes)), File);
-        {error, enoent} -> {error, {missing, File}};
-        {error, Reason} -> {error, {unreadable, {File, Reason}}}
+        {error, Reason} -> unreadable(Reason, File)
     end.
 
 described({ok, Tokens, _}, File) ->

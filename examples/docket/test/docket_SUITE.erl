@@ -239,7 +239,7 @@ forms(_) ->
                                         {"name3", "Bob \"B\""}, {"role3", "tenant"}]),
     Path = proplists:get_value("location", Headers),
     {200, _, Page} = ask(get, Path),
-    %% Who saves the form as it is changes nothing but the version.
+    %% A form that is saved as it is changes only the version.
     {200, _, #{<<"parties">> := Parties}} = ask(get, "/api" ++ Path),
     ?assertEqual([#{<<"name">> => <<"Miller, Ann">>, <<"role">> => <<"heir, first">>},
                   #{<<"name">> => <<"Bob \"B\"">>, <<"role">> => <<"tenant">>}], Parties),

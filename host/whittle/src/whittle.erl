@@ -85,7 +85,9 @@ encoded(Json) ->
 
 %% Another OTP on the PATH than the one that the set-up has prepared may lack these.
 parsed(Words) ->
+    %% The directory is in memory. The search for a module reads all directories of the code path.
     case [atom_to_list(Name) || Name <- [crypto, getopt, jiffy],
+                                code:lib_dir(Name) =:= {error, bad_name},
                                 code:which(Name) =:= non_existing] of
         [] -> in_utf8(Words);
         Missing ->

@@ -427,8 +427,8 @@ relinked(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts,
                          Options)
            end,
            fun(#{dir := Dir, id := Id} = Objects) ->
-                   {#{files := Files} = Job, Without} = whittle_runtime_relink:vm(Cut, Objects),
-                   Lacks = whittle_runtime_relink:lacks(Without),
+                   {#{files := Files} = Job, Without, Lacks} =
+                       whittle_runtime_relink:vm(Cut, Objects),
                    executable(Job#{inputs => (toolchain_ids(Parts))#{
                                                objects => Id, files => digests(Files),
                                                without => Without, lacks => Lacks,

@@ -4,16 +4,12 @@
 %% program. {@link whittle_runtime_build} builds them.
 -module(whittle_runtime_relink).
 
--export([objects/1, vm/2, lacks/1]).
+-export([objects/1, vm/2]).
 
 -type given() ::
         #{target := whittle_target:target(), how := whittle_recipe_vm:how(),
           spec := whittle_runtime:spec(), erts := file:filename(), level := [string()],
           listed := [string()], _ => _}.
-
-%% The BIFs in erl_bif_re.c (OTP 29).
--define(OF_PCRE, [{re, version, 0}, {re, compile, 1}, {re, compile, 2}, {re, run, 2}, {re, run, 3},
-                  {re, internal_run, 4}, {re, inspect, 2}, {re, import, 1}]).
 
 %% Directories of ERTS whose C code may name BIFs.
 -define(SOURCES, ["beam", "nifs", "sys", "drivers"]).
@@ -30,10 +26,11 @@ objects(#{target := Target, how := How, erts := Erts, level := Level, listed := 
                                             whittle_recipe_vm:link_flags(Target, How)),
       describe => fun(_) -> {ok, #{named => named(Erts)}} end, verify => []}.
 
-%% @doc Returns the keys of the job that links the VM of one program, and the parts that this VM
-%% does without.
+%% @doc Returns the keys of the job that links the VM of one program, the parts that this VM does
+%% without, and the components of other projects that it lacks (`priv/components.config').
 -spec vm(given(), Objects :: #{dir := file:filename(), named := whittle_runtime_tables:named(),
-                               _ => _}) -> {map(), whittle_runtime:without()}.
+                               _ => _}) ->
+          {map(), whittle_runtime:without(), Lacks :: [string()]}.
 vm(#{target := Target, erts := Erts, level := Level,
      spec := #{otp := Release, flavor := Flavor, cut := Cut}},
    #{dir := Objects, named := Named}) ->
@@ -59,14 +56,9 @@ vm(#{target := Target, erts := Erts, level := Level,
                                     orelse whittle_runtime_tables:has_library(Library, Drivers)],
        preloaded => lists:sort([M || M <- whittle_runtime_tables:preloaded(
                                             generated("preload.c", Erts)),
-                                     not is_map_key(M, Preloaded)])}}.
-
-%% @doc Lists the components of other projects (`priv/components.config') that a VM without these
-%% parts does not contain. PCRE is there as long as one BIF of the module `re' runs it.
--spec lacks(whittle_runtime:without()) -> [string()].
-lacks(#{bifs := Bifs, libraries := Libraries}) ->
-    ["ncurses" || lists:member("terminfo", Libraries)]
-        ++ ["pcre2" || ?OF_PCRE -- Bifs =:= []].
+                                     not is_map_key(M, Preloaded)])},
+     ["ncurses" || lists:member("terminfo", Libraries)]
+     ++ ["pcre2" || not whittle_runtime_tables:has_regexps(Kept)]}.
 
 %% Internal
 

@@ -6,7 +6,8 @@
 %% module is pure.
 -module(whittle_runtime_tables).
 
--export([bifs/1, named/2, kept/3, bif_table/3, driver_table/2, has_library/2]).
+-export([bifs/1, named/2, kept/3, bif_table/3, has_regexps/1, driver_table/2,
+         has_library/2]).
 -export([preload/2, preloaded/1]).
 
 -export_type([texts/0, bif/0, named/0]).
@@ -92,7 +93,11 @@ bif_table(Table, Bifs, Kept) ->
          #{} when Line =:= <<"BifEntry bif_table[] = {">> -> [stub(), Line, $\n];
          #{} -> [Line, $\n]
      end || Line <- lines(Table)]
-        ++ [without_regexps() || not lists:any(fun({M, _, _}) -> M =:= re end, maps:keys(Kept))].
+        ++ [without_regexps() || not has_regexps(Kept)].
+
+%% @doc Tells whether a VM with these BIFs contains PCRE (`erl_bif_re.c').
+-spec has_regexps(Kept :: #{mfa() => _}) -> boolean().
+has_regexps(Kept) -> lists:any(fun({M, _, _}) -> M =:= re end, maps:keys(Kept)).
 
 %% ERTS calls these functions of erl_bif_re.c in any case.
 without_regexps() ->

@@ -63,13 +63,14 @@ summary(#{module := Module} = Value) ->
     Summaries = maps:map(fun(FA, Function) -> func(Module, Function, maps:get(FA, Passed)) end,
                          Functions),
     OnLoad = with_instruction(on_load, Functions),
-    Natives = [FA || is_loader(Summaries), FA <- with_instruction(nif_start, Functions)],
+    IsLoader = is_loader(Summaries),
+    Natives = [FA || IsLoader, FA <- with_instruction(nif_start, Functions)],
     #{functions => always(whittle_beam_module:record_references(Value), Summaries),
       exports => lists:sort([FA || {FA, #{exported := true}} <- maps:to_list(Functions)]),
       attributes => attributes(Value),
       on_load => OnLoad,
       natives => Natives,
-      whole => OnLoad =/= [] orelse is_loader(Summaries)}.
+      whole => OnLoad =/= [] orelse IsLoader}.
 
 %% @doc Lets the functions of a module with NIFs or `on_load' stay one by one. Each of them needs
 %% the function that runs when the module is loaded, and the function that loads the NIFs needs all
