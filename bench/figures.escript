@@ -2,7 +2,9 @@
 %% Compares start, memory and size of built examples with the same OTP, started through `erl`. All
 %% figures come from one run, turn by turn.
 %%
-%% usage: escript bench/figures.escript OTP_ROOT RUNS HELLO RELAY [cold]
+%% usage: escript bench/figures.escript OTP_ROOT RUNS HELLO SMALLEST RELAY [cold]
+%%
+%% HELLO and SMALLEST are the same program, whole and as small as Whittle makes it.
 %%
 %% Model. The baseline is the OTP in OTP_ROOT with its interpreter (as in flavor `size`), in
 %% interactive mode, with `-noshell`. systools makes its boot script for the same applications.
@@ -13,15 +15,16 @@
 %% would make the VM load its parser.)
 -mode(compile).
 
-main([Root, Runs, Hello, Relay | Cold]) ->
+main([Root, Runs, Hello, Smallest, Relay | Cold]) ->
     Work = string:trim(os:cmd("mktemp -d")),
     Stock = fun(App, Dir) -> stock(Root, App, Dir, Work) end,
     HelloStock = Stock("hello", ebin("hello")),
     RelayStock = Stock("relay", ebin("relay")),
     N = list_to_integer(Runs),
-    sizes(Hello),
+    [sizes(What, File) || {What, File} <- [{"whole", Hello}, {"smallest", Smallest}]],
     second_build(),
     starts("warm", N, {Hello, []}, HelloStock, fun() -> ok end),
+    starts("warm, smallest", N, {Smallest, []}, HelloStock, fun() -> ok end),
     [starts("cold", N, {Hello, []}, HelloStock, fun drop_page_cache/0) || Cold =/= []],
     idle(Relay, RelayStock, N),
     os:cmd("rm -rf " ++ Work),
@@ -48,15 +51,18 @@ stock(Root, App, Ebin, Work) ->
     filelib:is_regular(Rel ++ ".boot") orelse error({no_boot_script, Output}),
     {Erl, ["-emu_flavor", "emu", "-noshell", "-boot", Rel]}.
 
-sizes(Hello) ->
+sizes(What, Hello) ->
     Raw = filelib:file_size(Hello),
     {match, [Vm]} = re:run(os:cmd("./whittle size --json " ++ Hello),
                            "\"name\":\"vm\",[^}]*\"stored\":(\\d+)",
                            [{capture, all_but_first, list}]),
-    io:format("hello, of it the VM          ~10s bytes~n", [thousands(list_to_integer(Vm))]),
+    Line = fun(Name, Bytes) ->
+                   io:format("hello ~-9s ~-12s ~10s bytes~n", [What, Name, thousands(Bytes)])
+           end,
+    Line("of it the VM", list_to_integer(Vm)),
     Xz = list_to_integer(string:trim(os:cmd("xz -9e -k -c " ++ Hello ++ " | wc -c"))),
-    io:format("hello, the file              ~10s bytes~n", [thousands(Raw)]),
-    io:format("hello, under xz -9e          ~10s bytes~n", [thousands(Xz)]).
+    Line("the file", Raw),
+    Line("under xz -9e", Xz).
 
 %% The cache has all earlier builds.
 second_build() ->

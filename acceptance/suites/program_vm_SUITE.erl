@@ -7,14 +7,15 @@
 -export([all/0, suite/0, init_per_suite/1, end_per_suite/1]).
 -export([smaller/1, contents/1, lines_over_tcp/1, same_faults/1, removed_functions/1,
          every_removed_bif/1, long_work/1, why_cut/1, same_bytes/1, same_output/1, one_line/1,
-         names_of_nodes/1, features/1, natives/1, inet_loader/1, refused/1]).
+         names_of_nodes/1, features/1, prices/1, natives/1,
+         natives_in_cxx/1, inet_loader/1, refused/1]).
 
 %% The limit of docs/runtime-size.md: bytes of hello's VM.
 -define(HELLO_VM, 1_950_000).
 
 all() -> [smaller, contents, lines_over_tcp, same_faults, removed_functions, every_removed_bif,
           long_work, why_cut, same_bytes, same_output, one_line, names_of_nodes, features,
-          natives, inet_loader, refused].
+          prices, natives, natives_in_cxx, inet_loader, refused].
 
 %% The first build of all makes the objects, which takes minutes on a slow machine.
 suite() -> [{timetrap, {hours, 1}}].
@@ -228,18 +229,50 @@ features(Config) ->
                  running:whittle(["build", out("uses_regexps.escript", Config), "-o",
                                   out("off", Config), "--feature", "-regexps" | program()])).
 
-%% The NIFs of an application are linked like those of OTP.
-natives(Config) ->
-    Source = escript("hash", ["main(_) -> io:format(\"~p~n\", [crypto:hash(sha256, \"abc\")]).\n"],
+%% A price is what the same feature adds to a build.
+prices(Config) ->
+    Source = escript("prices", ["main(_) -> io:format(\"~p~n\", [re:run(\"abc\", \"b+\")]).\n"],
                      Config),
+    #{<<"vm">> := Vm, <<"code">> := Code, <<"features">> := Features} =
+        printed(["features", "--vm", Source, "--json", "--feature", "+tracing"]),
+    ?assertEqual([Name || #{<<"name">> := Name} <- printed(["features", "--json"])],
+                 [Name || #{<<"name">> := Name} <- Features]),
+    Of = fun(Name) -> hd([Feature || #{<<"name">> := N} = Feature <- Features, N =:= Name]) end,
+    #{<<"is_on">> := true, <<"because">> := <<"prices:main/1">>} = Needed = Of(<<"regexps">>),
+    ?assertNot(is_map_key(<<"vm">>, Needed)),
+    #{<<"is_on">> := true, <<"because">> := <<"--feature">>, <<"vm">> := Tracing} =
+        Of(<<"tracing">>),
+    #{<<"is_on">> := false, <<"vm">> := Inet, <<"code">> := InetCode} = Of(<<"inet">>),
+    ?assert(InetCode > 0 andalso Code > InetCode),
+    [Base, Without, With] =
+        [begin
+             File = running:build(Source, out("prices_" ++ integer_to_list(N), Config),
+                                  program() ++ ["--feature", Options]),
+             #{<<"vm">> := #{<<"size">> := Size}} = info(File),
+             Size
+         end || {N, Options} <- lists:enumerate(["+tracing", "-tracing", "+tracing,+inet"])],
+    ?assertEqual({Vm, Tracing, Inet}, {Base, Base - Without, With - Base}).
+
+%% The NIFs of OTP's applications, with the whole VM of natives_SUITE's fixtures/keeper.
+natives(Config) ->
+    Source = escript("hash", ["main(_) -> io:format(\"~p~n\", [{crypto:hash(sha256, \"abc\"), "
+                              "public_key:pem_decode(<<>>)}]).\n"], Config),
     Files = [running:build(Source, out(Name, Config), Options)
              || {Name, Options} <- [{"hash/whole", functions()}, {"hash/cut", program()}]],
     [Whole, Cut] = [running:run(File, []) || File <- Files],
-    ?assertMatch({0, <<"<<186,120,22,191", _/binary>>}, Whole),
+    ?assertMatch({0, <<"{<<186,120,22,191", _/binary>>}, Whole),
     ?assertEqual(Whole, Cut),
     [#{<<"size">> := Large}, #{<<"size">> := Small}] =
         [maps:get(<<"vm">>, info(File)) || File <- Files],
     ?assert(Small < Large - 700_000).
+
+%% NIFs and a driver of an application in C and C++. natives_SUITE has the same lines.
+natives_in_cxx(Config) ->
+    Grains = running:build(running:fixture("grains"), out("grains", Config),
+                           program() ++ ["--code", "none"]),
+    ?assertEqual({0, <<"{{3,1,0},{3,1,1},8.0,300,<<\"denrut\">>,{error,linked_in_driver}}\n"
+                       "{\"it's $HOME, `id`\",\"TLSv1.2\",true}\n">>},
+                 running:run(Grains, [])).
 
 %% The flag asks for a part that the VM lacks: the start ends. Either of two processes tells it, or
 %% both at once.
@@ -249,9 +282,8 @@ inet_loader(Config) ->
     ?assertMatch({match, _}, re:run(Said, "undef.*erl_prim_loader,start_inet", [dotall])).
 
 refused(Config) ->
-    Only = <<"whittle: Whittle can make a VM for one program only for the targets x86_64 and armv7 "
-             "with OTP 29 and flavor size, and without NIFs and drivers in C++; build with --vm "
-             "size\n">>,
+    Only = <<"whittle: Whittle can make a VM for one program only with OTP 29 and flavor size; "
+             "take --otp 29, or build with --vm size\n">>,
     Crash = <<"whittle: --vm program needs a plan that removes code: add --shake functions "
               "--missing crash\n">>,
     [?assertEqual({Options, {2, Line}},
@@ -259,13 +291,7 @@ refused(Config) ->
                                              out("refused", Config), "--vm", "program" | Options])})
      || {Options, Line} <- [{[], Crash}, {["--shake", "functions"], Crash},
                             {["--shake", "functions", "--missing", "load"], Crash},
-                            {functions() ++ ["--otp", "27"], Only},
-                            {functions() ++ ["--target", "mips"], Only}]],
-    %% Only the input tells which NIFs and drivers the VM needs.
-    {1, Natives} = running:whittle(["build", running:fixture("grains"), "-o",
-                                    out("refused", Config), "--data", "none", "--atoms", "none",
-                                    "--remote", "none", "--code", "none" | program()]),
-    ?assert(lists:suffix(binary_to_list(Only), binary_to_list(Natives))),
+                            {functions() ++ ["--otp", "27"], Only}]],
     ?assertNot(filelib:is_file(out("refused", Config))).
 
 %% Internal
@@ -278,6 +304,13 @@ info(File) ->
     {0, Json} = running:run(File, ["--whittle-info=json"]),
     {ok, Info} = whittle_json:decode(Json),
     Info.
+
+printed(Words) ->
+    {0, Printed} = running:whittle(Words),
+    %% Notes and progress come before the line of JSON.
+    {ok, Json} = whittle_json:decode(lists:last(binary:split(string:trim(Printed), <<"\n">>,
+                                                             [global]))),
+    Json.
 
 escript(Name, Text, Config) ->
     File = out(Name ++ ".escript", Config),

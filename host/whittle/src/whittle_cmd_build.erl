@@ -15,20 +15,14 @@ command() ->
           [#{name => out, long => "out", short => $o, value => "OUT",
              help => "the path of the output (default: the name of the application or release, in "
                      "this directory)"},
-           #{name => target, long => "target", value => "TARGET",
-             one_of => fun() -> [Name || #{name := Name} <- whittle_runtime:targets()] end,
-             usual => fun whittle_runtime:default_target/0,
-             help => "the machine to build for; `whittle targets' describes each"},
+           whittle_input_options:target(),
            #{name => board, long => "board", value => "BOARD",
              offered => fun() -> [Name || #{name := Name} <- whittle_board:boards()] end,
              help => "make a bootable image for this board; `whittle boards' describes each"},
            #{name => env, long => "env", value => "NAME=VALUE", many => true,
              help => "with --board: set a variable of the program's environment; you can repeat "
                      "this option"},
-           #{name => otp, long => "otp", value => "VSN",
-             one_of => fun whittle_runtime:otps/0, why_not => fun no_otp/1,
-             default => fun whittle_runtime:default_otp/0,
-             help => "the OTP release that the executable contains"},
+           whittle_input_options:otp(),
            #{name => vm, long => "vm", value => "FLAVOR",
              one_of => fun() -> [size, speed, program] end,
              default => fun() -> size end,
@@ -51,44 +45,12 @@ command() ->
            #{name => missing, long => "missing", value => "WAY",
              one_of => fun() -> [load, crash] end,
              help => "load: keep unreachable code in the file, and load it when something calls "
-                    "it (default); crash: remove it, so that a call raises undef"},
-           #{name => feature, long => "feature", value => "+X,-Y", list => true,
-             offered => fun() -> [[Sign | atom_to_list(Name)]
-                                  || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
-                        end,
-             help => "features (parts of OTP) to turn on (+X) and off (-Y); `whittle features' "
-                     "lists them"},
-           #{name => keep, long => "keep", value => "FILE",
-             help => "a file of entry points, one M, M:F or M:F/A on each line; % begins a "
-                     "comment"},
-           #{name => evidence, long => "evidence", value => "FILE",
-             help => "a recording of `whittle trace'; --seen sets how the build uses it"},
-           #{name => seen, long => "seen", value => "WAY",
-             one_of => fun() -> [refuse, keep, only] end,
-             help => "how to use the recording; refuse: fail if the build would remove a recorded "
-                     "function (default with --missing crash); keep: keep the recorded "
-                     "functions (default with --missing load); only: keep only the "
-                     "recorded functions in memory, and load any other function when "
-                     "something calls it"},
-           #{name => remote, long => "remote", value => "NAMES",
-             help => "the functions that other nodes call, separated by commas; or none"},
-           #{name => data, long => "data", value => "NAMES",
-             help => "the functions that the program calls by names from data (binary_to_term, "
-                    "file:consult), separated by commas; or none"},
-           #{name => atoms, long => "atoms", value => "NAMES",
-             help => "the functions that the program calls by names from text (list_to_atom), "
-                    "separated by commas; or none"},
-           #{name => code, long => "code", value => "NAMES",
-             help => "the functions that plugins and upgrades call (code that the program loads "
-                    "while it runs: code:load_binary), separated by commas; or none"},
-           #{name => native, long => "native", value => "FILES", list => true,
-             help => "link in the NIFs and drivers that these files describe (docs/natives.md "
-                     "of Whittle's source); commas separate the files"},
+                    "it (default); crash: remove it, so that a call raises undef"}]
+          ++ whittle_shake_options:described() ++
+          [whittle_input_options:native(),
            #{name => settings, long => "settings", value => "FILE",
              help => "the VM settings that `whittle tune' found"},
-           #{name => app, long => "app", value => "NAME", many => true,
-             help => "pack this application too, with the applications that it needs; you can "
-                     "repeat this option"},
+           whittle_input_options:app(),
            #{name => no_outside_links, long => "no-outside-links",
              help => "refuse symbolic links that point outside the input"},
            #{name => ca_certs, long => "ca-certs", value => "FILE",
@@ -109,7 +71,7 @@ run(Values) ->
 
 run(Values, Board) ->
     whittle_work:steps([fun(_) -> no_output(Values) end,
-                        fun(_) -> check_names(Values) end,
+                        fun(_) -> whittle_input_options:check(Values) end,
                         fun(_) -> check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) when Board =:= none ->
@@ -121,37 +83,11 @@ run(Values, Board) ->
 
 %% Internal: the request
 
-%% Says why the value of --otp is not possible. A similar number would be no help.
-no_otp(Value) ->
-    case string:to_integer(Value) of
-        {Otp, ""} ->
-            Supported = [list_to_integer(Each) || Each <- whittle_runtime:otps()],
-            case {lists:min(Supported), lists:max(Supported)} of
-                {Least, _} when Otp < Least ->
-                    io_lib:format("Whittle supports no release older than OTP ~b", [Least]);
-                {_, Most} when Otp > Most ->
-                    io_lib:format("Whittle supports no release newer than OTP ~b", [Most]);
-                _ ->
-                    "Whittle does not support this release"
-            end;
-        _ ->
-            ""
-    end.
-
 %% An output and the input of its build often have the same name.
 no_output(#{arguments := [Path]}) ->
     Input = "an application, a release or an escript: name the input of that build",
     whittle_work:steps([fun(_) -> whittle_failure:no_image(Path, "build", Input) end,
                         fun(_) -> whittle_failure:no_executable(Path, "build", Input) end]).
-
-check_names(Values) ->
-    case [{Name, Why} || Name <- maps:get(app, Values, []),
-                         {error, Why} <- [whittle_file_name:check(Name)]] of
-        [] -> ok;
-        [{Name, Why} | _] ->
-            whittle_failure:usage(["--app: the application's name `",
-                                   whittle_file_name:printable(Name), "' ", Why])
-    end.
 
 %% A wrong specification of the VM is a usage error.
 check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
@@ -164,13 +100,10 @@ check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
 with_cut(program, Spec) -> Spec#{cut => whittle_runtime:empty_cut()};
 with_cut(_, Spec) -> Spec.
 
-request(#{arguments := [Path], otp := Otp, target := Target, vm := Vm} = Values, Shake) ->
-    (maps:with([out, format, ca_certs, settings], Values))
-    #{input => Path, otp => Otp, target => Target, flavor => flavor(Vm), shake => Shake,
-      vm => case Vm of program -> program; _ -> whole end,
-      libs => string:lexemes(whittle_environment:value("ERL_LIBS", ""), ":"),
-      add => [list_to_atom(Name) || Name <- maps:get(app, Values, [])],
-      natives => maps:get(native, Values, []),
+request(#{vm := Vm} = Values, Shake) ->
+    Input = whittle_input_options:request(Values),
+    (maps:merge(maps:with([out, format, ca_certs, settings], Values), Input))
+    #{flavor => flavor(Vm), shake => Shake, vm => case Vm of program -> program; _ -> whole end,
       outside_links => choice(no_outside_links, Values, refuse, note),
       includes => choice(keep_include, Values, keep, auto),
       attributes => choice(keep_attributes, Values, keep, auto),

@@ -1,4 +1,5 @@
-%% @doc Implements `whittle features'. It lists the features that a program can do without.
+%% @doc Implements `whittle features'. It lists the features that a program can do without, and with
+%% `--vm', what each adds to one program.
 -module(whittle_cmd_features).
 -behaviour(whittle).
 
@@ -7,15 +8,78 @@
 %% @doc Describes the command and its options.
 -spec command() -> whittle_command_line:command().
 command() ->
-    #{name => "features", arguments => [],
+    #{name => "features", arguments => ["[PATH]"],
       help => "list the features (parts of OTP) that `build --feature' turns on or off",
-      options => [whittle_command_line:json()]}.
+      options => [#{name => vm, long => "vm",
+                    help => "show how many bytes each feature adds to the program PATH: to its "
+                            "code and to its VM, with --vm program; the other options are those "
+                            "of `build'"},
+                  whittle_input_options:target(), whittle_input_options:otp()]
+          ++ whittle_shake_options:described()
+          ++ [whittle_input_options:native(), whittle_input_options:app(),
+              whittle_command_line:json()]}.
 
-%% @doc Lists the features with their descriptions.
--spec run(whittle_command_line:values()) -> {ok, whittle:result()}.
-run(_) ->
+%% @doc Lists the features with their descriptions, or with their prices.
+-spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
+run(#{arguments := [], vm := true}) ->
+    whittle_failure:usage("--vm needs a program: name an application, a release or an escript");
+run(#{arguments := [_], vm := true} = Values) ->
+    Given = maps:merge(#{target => whittle_runtime:default_target()}, Values),
+    whittle_work:steps(
+      [fun(_) -> whittle_input_options:check(Given) end,
+       fun(_) -> whittle_shake_options:options(Given#{shake => functions, missing => crash,
+                                                      vm => program}) end,
+       fun(Shake) ->
+               priced(whittle_make:prices((whittle_input_options:request(Given))
+                                          #{shake => Shake, tell => fun tell/1}))
+       end]);
+run(#{arguments := [Path | _]}) ->
+    whittle_failure:usage(["`", Path, "' has no effect without --vm"]);
+run(Values) ->
+    case maps:keys(maps:without([arguments, json, otp], Values)) of
+        [Name | _] -> whittle_failure:usage(["--", atom_to_list(Name),
+                                             " has no effect without --vm"]);
+        [] -> {ok, listed()}
+    end.
+
+%% Internal
+
+listed() ->
     Features = whittle_shake:features(),
     Rows = [[atom_to_list(Name), Means] || {Name, Means} <- Features],
-    {ok, #{text => whittle_table:text([["feature", ""] | Rows]),
-           json => [#{name => Name, means => unicode:characters_to_binary(Means)}
-                    || {Name, Means} <- Features]}}.
+    #{text => whittle_table:text([["feature", ""] | Rows]),
+      json => [#{name => Name, means => unicode:characters_to_binary(Means)}
+               || {Name, Means} <- Features]}.
+
+priced({ok, Prices}) -> {ok, #{text => text(Prices), json => json(Prices)}};
+priced({error, Reason}) -> whittle_failure:make(Reason).
+
+tell({started, prices}) ->
+    whittle_progress:stage("pricing the features: for each a plan and a link, which take a few "
+                           "seconds");
+tell({pricing, Name}) -> whittle_progress:step(["pricing ", atom_to_list(Name)]);
+tell({note, Note}) -> whittle_progress:note(Note);
+tell({waiting, Text}) -> whittle_progress:stage(Text);
+tell({runtime, Progress}) -> whittle_progress:event(Progress);
+tell({Event, _}) when Event =:= started; Event =:= ended -> ok.
+
+text(#{code := Code, vm := Vm, features := Features}) ->
+    [whittle_table:text([["feature", "", "code", "vm", ""], ["(the program)", "", Code, Vm, ""]
+                         | [row(Feature) || Feature <- Features]]),
+     "\nThe bytes of code are estimates before compression. A feature that is on adds its bytes\n"
+     "to the program; -X in `whittle build --feature' turns it off. One that is off would add\n"
+     "them; +X turns it on. Two features may share code, so do not add them up.\n"].
+
+row(#{name := Name, is_on := false, code := Code, vm := Vm}) ->
+    [atom_to_list(Name), "off", Code, Vm, ""];
+row(#{name := Name, code := Code, vm := Vm, because := Because}) ->
+    [atom_to_list(Name), "on", Code, Vm, ["because of ", Because]];
+row(#{name := Name, because := Because}) ->
+    [atom_to_list(Name), "on", "", "", ["needed by ", Because]].
+
+json(#{features := Features} = Prices) ->
+    Prices#{features := [case Feature of
+                             #{because := Why} ->
+                                 Feature#{because := unicode:characters_to_binary(Why)};
+                             #{} -> Feature
+                         end || Feature <- Features]}.

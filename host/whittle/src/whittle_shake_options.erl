@@ -1,17 +1,48 @@
-%% @doc Makes the options of tree shaking from the command line.
+%% @doc Describes the options of a plan on the command line, and makes the option `shake' of {@link
+%% whittle_make:make/1} from their values.
 -module(whittle_shake_options).
 
--export([options/1]).
+-export([described/0, options/1]).
 
-%% The kinds of dynamic calls (whittle_shake_dynamic).
--define(DYNAMIC, [remote, data, atoms, code]).
+%% @doc Describes the options that name what a plan keeps.
+-spec described() -> [whittle_command_line:option()].
+described() ->
+    [#{name => feature, long => "feature", value => "+X,-Y", list => true,
+       offered => fun() -> [[Sign | atom_to_list(Name)]
+                            || {Name, _} <- whittle_shake:features(), Sign <- "+-"]
+                  end,
+       help => "features (parts of OTP) to turn on (+X) and off (-Y); `whittle features' "
+               "lists them"},
+     #{name => keep, long => "keep", value => "FILE",
+       help => "a file of entry points, one M, M:F or M:F/A on each line; % begins a "
+               "comment"},
+     #{name => evidence, long => "evidence", value => "FILE",
+       help => "a recording of `whittle trace'; --seen sets how the build uses it"},
+     #{name => seen, long => "seen", value => "WAY",
+       one_of => fun() -> [refuse, keep, only] end,
+       help => "how to use the recording; refuse: fail if the build would remove a recorded "
+               "function (default with --missing crash); keep: keep the recorded "
+               "functions (default with --missing load); only: keep only the "
+               "recorded functions in memory, and load any other function when "
+               "something calls it"},
+     #{name => remote, long => "remote", value => "NAMES",
+       help => "the functions that other nodes call, separated by commas; or none"},
+     #{name => data, long => "data", value => "NAMES",
+       help => "the functions that the program calls by names from data (binary_to_term, "
+              "file:consult), separated by commas; or none"},
+     #{name => atoms, long => "atoms", value => "NAMES",
+       help => "the functions that the program calls by names from text (list_to_atom), "
+              "separated by commas; or none"},
+     #{name => code, long => "code", value => "NAMES",
+       help => "the functions that plugins and upgrades call (code that the program loads "
+              "while it runs: code:load_binary), separated by commas; or none"}].
 
 %% @doc Makes the option `shake' of {@link whittle_make:make/1}. It refuses an option that needs
 %% shaking if shaking is off.
 -spec options(whittle_command_line:values()) ->
           {ok, none | whittle_make:shake()} | {error, whittle:failure()}.
 options(#{shake := none} = Values) ->
-    case [Name || Name <- [missing, feature, keep, evidence, seen | ?DYNAMIC],
+    case [Name || Name <- [missing, feature, keep, evidence, seen | whittle_shake:kinds()],
                   is_map_key(Name, Values)] of
         [] -> checked(none, Values);
         [Name | _] ->
@@ -25,7 +56,8 @@ options(#{shake := Unit} = Values) ->
        fun(Options) -> features(Values, Options) end,
        fun(Options) -> keep(Values, Options) end,
        fun(Options) -> evidence(Values, Options) end
-       | [fun(Options) -> declared(Kind, Values, Options) end || Kind <- ?DYNAMIC]
+       | [fun(Options) -> declared(Kind, Values, Options) end
+          || Kind <- whittle_shake:kinds()]
        ++ [fun(Options) -> checked(Options, Values) end]]).
 
 %% Internal

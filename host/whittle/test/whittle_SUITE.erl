@@ -284,6 +284,12 @@ wrong_words(Config) ->
              {["build", ".", "--shake", "functions", "--feature", "pg"],
               "--feature takes +X and -X, separated by commas, not `pg'; `whittle features' "
               "lists them"},
+             {["features", "--vm"],
+              "--vm needs a program: name an application, a release or an escript"},
+             {["features", "."], "`.' has no effect without --vm"},
+             {["features", "--remote", "none"], "--remote has no effect without --vm"},
+             {["features", ".", "--vm", "--feature", "+nope"],
+              "--feature: there is no feature `nope'; `whittle features' lists them"},
              {["build", ".", "--shake", "functions", "--remote", "a b"],
               "--remote: `a b' is not of the form M, M:F or M:F/A"},
              {["build", ".", "--shake", "functions", "--remote", "none,lists"],
@@ -545,6 +551,7 @@ errors_json(Config) ->
                  {["build", Script, "--json", "-o", Script], "A=", "input_is_output|work|1|[]"},
                  {["why", "--json", "x", "1"], "A=", "usage|usage|2|[]"},
                  {["features", "--json", "x"], "A=", "usage|usage|2|[]"},
+                 {["features", "--vm", "--json", "x"], "A=", "no_such_path|work|1|[]"},
                  {["clean", "--json", "--kind", "x"], "A=", "usage|usage|2|[]"},
                  {["targets", "--json", "x"], "A=", "usage|usage|2|[]"}]],
     %% The option belongs to the other program.
@@ -1366,10 +1373,11 @@ flags(Config) ->
                   "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => [],
                   "boards" => [], "measure" => ["list"]},
     %% In acceptance/suites, tune_SUITE and load_SUITE have those of `tune' and `load', which run
-    %% programs, and image_SUITE those of `run'.
+    %% programs, image_SUITE those of `run', and program_vm_SUITE `features --vm'.
     Flags = [{Name, ["--" ++ Long || #{long := Long, name := Key} = Option <- Options,
                                      not is_map_key(value, Option),
-                                     Name =/= "measure" orelse Key =:= json]}
+                                     Key =:= json
+                                         orelse not lists:member(Name, ["measure", "features"])]}
              || #{name := Name, options := Options} <- whittle_command_line:table(),
                 not lists:member(Name, ["tune", "load", "run"])],
     ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),

@@ -58,23 +58,14 @@ with_agents(Names, Build, Command, Fun) ->
         Ssh ->
             Hosts = [#host{name = Name, keeper = keeper(Ssh, Name)} || Name <- Names],
             try
-                whittle_work:steps([fun(_) -> each(fun met/1, Hosts) end,
-                                    fun(Met) -> each(copy(Ssh, Build), Met) end,
+                whittle_work:steps([fun(_) -> whittle_work:each(fun met/1, Hosts) end,
+                                    fun(Met) -> whittle_work:each(copy(Ssh, Build), Met) end,
                                     fun(Ready) ->
                                             Fun([remote(Ssh, Host, Command) || Host <- Ready])
                                     end])
             after
                 [ended(Host) || Host <- Hosts]
             end
-    end.
-
-each(Fun, Hosts) -> each(Fun, Hosts, []).
-
-each(_, [], Done) -> {ok, lists:reverse(Done)};
-each(Fun, [Host | Hosts], Done) ->
-    case Fun(Host) of
-        {ok, Next} -> each(Fun, Hosts, [Next | Done]);
-        {error, _} = Error -> Error
     end.
 
 %% Internal functions: the keeper of the directory

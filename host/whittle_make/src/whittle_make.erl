@@ -8,11 +8,11 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check/1, check_options/2, make/1, system/1, passes/1, check_shake/2]).
+-export([check/1, check_options/2, make/1, system/1, prices/1, passes/1, check_shake/2]).
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
-              prepared/0, reason/0]).
+              prepared/0, prices/0, price/0, reason/0]).
 
 -type request() ::
         #{input := file:filename(),         % the path of the application, release or escript
@@ -69,6 +69,7 @@
 %% The start and the end of a step; a note for a person; the reason why the build waits for another
 %% program; the progress of a build of the VM. A step that fails does not end.
 -type event() :: {started | ended, step() | pass() | part()}
+               | {pricing, whittle_shake_feature:name()} % prices/1
                | {note | waiting, unicode:chardata()}
                | {runtime, whittle_runtime:progress()}.
 
@@ -111,6 +112,17 @@
           size := pos_integer(),            % bytes of the output
           sha256 := binary() | none,        % in lower-case hex; none for a directory
           timings := timings()}.
+
+%% The bytes of hot code before compression, the bytes of the VM, and what each feature adds to
+%% both, in order of the names.
+-type prices() :: #{code := non_neg_integer(), vm := pos_integer(), features := [price()]}.
+
+%% A feature that the program needs is on and has no price.
+-type price() ::
+        #{name := whittle_shake_feature:name(),
+          is_on := boolean(),
+          because => unicode:chardata(),    % why it is on
+          code => integer(), vm => integer()}. % bytes
 
 -type reason() ::
         {system, whittle_system:error()}
@@ -172,15 +184,32 @@ system(Request) ->
                        with_cache(to_system() ++ [{passes, fun run_passes/1}])],
              [system, otp, plan, costs, timings]).
 
+%% @doc Computes what each feature adds to a program in a build with `vm => program'. For each
+%% feature it makes a plan and links a VM, in one or two seconds, and keeps neither.
+%%
+%% The request has the keys of {@link system/1} and `target', without `otp_lib', `passes' and
+%% `flavor'. `shake' has `missing => crash'.
+-spec prices(request()) -> {ok, prices()} | {error, reason()}.
+prices(Request) ->
+    known_keys(Request, [target | ?SYSTEM_KEYS -- [otp_lib, passes, flavor]]),
+    Steps = [{check, fun check_priced_request/1},
+             with_cache(to_system() ++ [{passes, fun run_passes/1}, {runtime, fun weigh/1}])],
+    Passes = before_plan() ++ [whittle_make_prices],
+    steps([fun(_) -> in_order(Request#{vm => program, passes => Passes}, Steps, [prices]) end,
+           fun(#{prices := Prices}) -> {ok, Prices} end]).
+
 %% @doc Lists the passes of a build, in order.
 %%
 %% The pass that removes most comes first. The passes that read every module come last.
 -spec passes(none | shake()) -> [module()].
 passes(Shake) ->
-    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5,
-     whittle_make_tables]
+    before_plan()
         ++ [whittle_make_shake || Shake =/= none]
         ++ [whittle_pass_strip, whittle_pass_literals, whittle_pass_start].
+
+before_plan() ->
+    [whittle_pass_applications, whittle_pass_modules, whittle_pass_files, whittle_pass_md5,
+     whittle_make_tables].
 
 %% @doc Checks the options of tree shaking without reading the files that they name.
 %%
@@ -330,6 +359,11 @@ with_settings(Settings, #{request := #{shake := Shake} = Request} = Build) ->
 settings(#{request := #{settings := File}}) -> whittle_make_settings:read(File);
 settings(_) -> {ok, #{flags => [], environment => []}}.
 
+check_priced_request(#{request := Request} = Build) ->
+    steps([fun(_) -> whittle_make_request:values(Request) end,
+           fun(_) -> check_vm(Build) end,
+           fun(_) -> check_system(Build) end]).
+
 check_output_request(#{request := Request} = Build) ->
     steps([fun(_) -> whittle_make_request:values(Request) end,
            fun(_) -> check_vm(Build) end,
@@ -436,7 +470,8 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->
             Shaken = maps:get(shake, Results, #{plan => none, costs => none}),
-            {ok, maps:merge(Build#{system := Smaller}, Shaken)};
+            {ok, maps:merge(Build#{system := Smaller},
+                            maps:merge(Shaken, maps:with([prices], Results)))};
         {error, _} = Error -> Error
     end.
 
@@ -447,6 +482,38 @@ get_runtime(#{system := System} = Build) ->
     Spec = vm(Build, whittle_system:natives(System)),
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
+
+%% Links the VM of each plan.
+weigh(#{system := System, prices := #{cut := Cut, bytes := Bytes, variants := Variants}} = Build) ->
+    Natives = whittle_system:natives(System),
+    Weight = fun(Of, Options) ->
+                     in(runtime, whittle_runtime:vm_bytes(vm(Build#{cut => Of}, Natives), Options))
+             end,
+    #{progress := _} = Telling = runtime_options(Build),
+    steps([fun(_) -> Weight(Cut, Telling) end,
+           fun(Vm) ->
+                   Price = fun(Variant) ->
+                                   price(Variant, {Bytes, Vm},
+                                         fun(Of) -> Weight(Of, maps:remove(progress, Telling)) end,
+                                         Build)
+                           end,
+                   steps([fun(_) -> whittle_work:each(Price, Variants) end,
+                          fun(Prices) ->
+                                  {ok, Build#{prices := #{code => Bytes, vm => Vm,
+                                                          features => Prices}}}
+                          end])
+           end]).
+
+price(#{name := Name, is_on := IsOn, cut := Cut, bytes := Bytes} = Variant, {Code, Vm}, Weight,
+      Build) ->
+    tell({pricing, Name}, Build),
+    Sign = case IsOn of true -> -1; false -> 1 end,
+    steps([fun(_) -> Weight(Cut) end,
+           fun(Other) ->
+                   {ok, (maps:without([cut, bytes], Variant))#{code => Sign * (Bytes - Code),
+                                                               vm => Sign * (Other - Vm)}}
+           end]);
+price(Needed, _, _, _) -> {ok, Needed}.
 
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),

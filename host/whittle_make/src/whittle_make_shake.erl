@@ -9,6 +9,7 @@
 -import(whittle_work, [steps/1]).
 
 -export([check/2, read_files/1]).
+-export([facts/2, plan/2, cut/3]).
 -export([name/0, doc/0, run/2]).
 -export([format_error/1]).
 
@@ -138,12 +139,17 @@ run(System, #{shake := Given, otp := Otp} = All) ->
         {error, _} = Error -> Error
     end.
 
+%% @doc Collects the facts about a system and the built-in modules of its VM.
+-spec facts(whittle_system:system(), whittle_otp_lib:otp_lib()) ->
+          {ok, whittle_shake:facts()} | {error, {shake, whittle_shake:error()}}.
 facts(System, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
               fun(Preloaded) -> whittle_shake:facts(System, Preloaded) end])).
 
-%% The parts of the VM that the program does without. The VM contains modules as short as those of
-%% ERTS's own build: without lines and attributes.
+%% @doc Returns the parts of the VM that the program does without. The VM contains modules as short
+%% as those of ERTS's own build: without lines and attributes.
+-spec cut(Vm :: whole | program, whittle_shake:plan(), whittle_otp_lib:otp_lib()) ->
+          {ok, #{cut => whittle_shake:vm_cut()}} | {error, {shake, whittle_shake:error()}}.
 cut(whole, _, _) -> {ok, #{}};
 cut(program, Plan, Otp) ->
     in(steps([fun(_) -> whittle_otp_lib:preloaded(Otp) end,
@@ -156,6 +162,9 @@ stripped(_, Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),
     whittle_beam:strip(#{types => drop, lines => drop}, Beam).
 
+%% @doc Decides what the build keeps.
+-spec plan(whittle_system:system(), whittle_shake:options()) ->
+          {ok, whittle_shake:plan()} | {error, {shake, whittle_shake:error()}}.
 plan(System, #{evidence := Evidence} = Options) ->
     case whittle_shake:plan(System, Options) of
         {error, Error} ->

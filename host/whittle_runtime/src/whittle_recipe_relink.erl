@@ -5,7 +5,7 @@
 %% <li>{@link parts/4} makes, once, one relocatable object of all of ERTS without the tables that
 %%     name its parts, and the objects of the launcher. Each function and each datum keeps a
 %%     section of its own.</li>
-%% <li>{@link relink/3} compiles the tables for one program and links them with these objects. The
+%% <li>{@link relink/4} compiles the tables for one program and links them with these objects. The
 %%     linker leaves out what no table names. This takes a second.</li>
 %% </ul>
 %% {@link whittle_runtime_tables} writes the tables.
@@ -13,7 +13,7 @@
 
 -import(whittle_toolchain, [tools/2, cflags/2, kernel_headers/2, page_size/1]).
 
--export([parts/4, relink/3]).
+-export([parts/4, relink/4, weigh/0]).
 
 %% @doc Returns the recipe of the objects.
 %%
@@ -46,7 +46,10 @@ parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
                " -o re.o erl_bif_re.o $pcre",
                %% Both objects have functions that the compiler made for their callers.
                Objcopy ++ " -w -G 're_*' -G erts_init_bif_re -G erts_re_set_loop_limit re.o",
-               "$AR rc \"$OUT/optional.a\" re.o"]},
+               "$AR rc \"$OUT/optional.a\" re.o"]
+           ++ [Line || whittle_recipe_vm:needs_cxx(Natives),
+                       Line <- [whittle_recipe_vm:cxx_object(),
+                                "cp libstdcxx_on_musl.o \"$OUT\""]]},
      #{name => "keep", seconds => 1, lines => 5,
        script => ["rm -f launcher/without_zstd_compressor.o natives/driver_tab.o",
                   "mkdir \"$OUT/programs\" \"$OUT/natives\"",
@@ -63,9 +66,10 @@ parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
 %% Variables: ERTS; PARTS, the artifact of {@link parts/4}. The work directory has the tables and
 %% the bytes of the built-in modules. Without is a list of parts of ERTS; here only "terminfo"
 %% matters.
--spec relink(whittle_target:target(), size | speed, Without :: [string()]) ->
-          whittle_recipe:recipe().
-relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor, Without) ->
+-spec relink(whittle_target:target(), size | speed, [whittle_runtime:native()],
+             Without :: [string()]) -> whittle_recipe:recipe().
+relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor, Natives,
+       Without) ->
     Kernel = "\"$WORK/kernel\"",
     Flags = ["-ffile-prefix-map=$WORK=.", "-ffile-prefix-map=$ERTS=.",
              "-idirafter $WORK/kernel" | cflags(Target, Flavor)],
@@ -85,10 +89,21 @@ relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor,
                " $(ls \"$PARTS\"/launcher/*.o | grep -v /entry.o) \"$PARTS\"/programs/*.o"
                " \"$PARTS/erts.o\" bif_table.o preload.o driver_tab.o \"$PARTS/optional.a\""
                " \"$PARTS/" ++ terminfo(lists:member("terminfo", Without)) ++ "\""
-               " -lpthread -lm $LDFLAGS",
+               ++ cxx(Target, whittle_recipe_vm:needs_cxx(Natives)) ++ " -lpthread -lm $LDFLAGS",
                Objcopy ++ " --only-keep-debug vm \"$OUT/vm.debug\"",
                Strip ++ " -R .comment -o \"$OUT/vm\" vm"]
            ++ ["cp \"$PARTS/" ++ Name ++ "\" \"$OUT\"" || Name <- whittle_recipe_vm:separate()]}].
+
+%% @doc Returns the step after {@link relink/4} that keeps only the size of the VM, in bytes.
+-spec weigh() -> whittle_recipe:recipe().
+weigh() ->
+    [#{name => "weigh", seconds => 1, lines => 5,
+       script => ["stat -c %s \"$OUT/vm\" > bytes", "rm -r \"$OUT\"/*", "mv bytes \"$OUT\""]}].
+
+%% The libraries of C++ refer to each other.
+cxx(_, false) -> "";
+cxx(#{cxx_libs := Libs}, true) ->
+    " -Wl,--start-group \"$PARTS/libstdcxx_on_musl.o\" " ++ Libs ++ " -Wl,--end-group".
 
 terminfo(true) -> "without_terminfo.o";
 terminfo(false) -> "libtinfo.a".

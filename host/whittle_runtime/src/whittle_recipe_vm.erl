@@ -17,7 +17,8 @@
 
 -export([erts/4, link/4, separate/0, profiled/0, has_zstd/1, needs_openssl/2, needs_ssl/1]).
 %% For whittle_recipe_relink
--export([link_flags/2, libraries/3, native_archives/1, programs/0, includes/2, defines/0]).
+-export([link_flags/2, libraries/3, native_archives/1, needs_cxx/1, cxx_object/0, programs/0,
+         includes/2, defines/0]).
 
 -export_type([how/0]).
 
@@ -183,7 +184,7 @@ erts(Target, {Flavor, Level, Profile}, Source, Patches) ->
            static | dynamic) -> whittle_recipe:recipe().
 link(Target, {Release, {Flavor, Level, Profile}}, AllNatives, Linkage) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
-    Cxx = Flavor =:= speed orelse lists:any(fun whittle_recipe_native:is_cxx/1, Brought),
+    Cxx = Flavor =:= speed orelse needs_cxx(AllNatives),
     #{strip := Strip, objcopy := Objcopy, triple := Triple} = Target,
     Flags = compile_flags(Target, level(Level, Flavor)),
     [#{name => "launcher", seconds => 4, lines => 5,
@@ -267,6 +268,14 @@ native_archives(AllNatives) ->
     {Natives, Brought} = lists:partition(fun is_atom/1, AllNatives),
     lists:append([" natives/" ++ atom_to_list(N) ++ ".a" || N <- Natives]
                  ++ [" \"$NATIVE_" ++ N ++ "/" ++ N ++ ".o\"" || #{name := N} <- Brought]).
+
+%% @doc Tells whether these natives need the library of C++.
+-spec needs_cxx([whittle_runtime:native()]) -> boolean().
+needs_cxx(Natives) -> lists:any(fun whittle_recipe_native:is_cxx/1, [N || #{} = N <- Natives]).
+
+%% @doc Returns the line that compiles the object which the library of C++ needs besides.
+-spec cxx_object() -> string().
+cxx_object() -> "$CC $CFLAGS -c \"$CXX_PARTS/libstdcxx_on_musl.c\" -o libstdcxx_on_musl.o".
 
 %% @doc Lists the names of OTP's programs inside the executable.
 -spec programs() -> [string()].
@@ -410,7 +419,7 @@ flavor(speed) -> "jit".
 cxx(_, false) ->
     ["cxx="];
 cxx(#{cxx_libs := Libs}, true) ->
-    ["$CC $CFLAGS -c \"$CXX_PARTS/libstdcxx_on_musl.c\" -o libstdcxx_on_musl.o",
+    [cxx_object(),
      "cxx=\"libstdcxx_on_musl.o " ++ Libs ++ "\""].
 
 jit(size) -> "--disable-jit";

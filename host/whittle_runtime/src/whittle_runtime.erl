@@ -9,8 +9,8 @@
 -module(whittle_runtime).
 
 %% Builds
--export([empty_cut/0, check/1, check/2, ensure/2, otp/2, has_otp/2, otp_libs/1, suites/2,
-         targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
+-export([empty_cut/0, check/1, check/2, ensure/2, vm_bytes/2, otp/2, has_otp/2, otp_libs/1,
+         suites/2, targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
          format_error/1, step_output/1]).
 %% Other artifacts
 -export([artifact/2, kept/4, unwritten/2]).
@@ -222,6 +222,12 @@ source(Release, Options) ->
 -spec ensure(spec(), options()) -> {ok, runtime()} | {error, reason()}.
 ensure(Spec, Options) ->
     whittle_runtime_build:runtime(Spec, Options).
+
+%% @doc Returns the bytes of the VM that {@link ensure/2} would build for one program, and keeps
+%% only this number. The specification has a `cut'.
+-spec vm_bytes(spec(), options()) -> {ok, pos_integer()} | {error, reason()}.
+vm_bytes(Spec, Options) ->
+    whittle_runtime_build:vm_bytes(Spec, Options).
 
 %% @doc Returns an OTP release on this machine, from the cache or from a new build.
 %%

@@ -8,15 +8,13 @@
 -import(whittle_runtime_job, [build/2]).
 -import(whittle_work, [steps/1]).
 
--export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, suites/2, artifact/2,
+-export([check/2, patches_apply/2, otp/2, has_otp/2, runtime/2, vm_bytes/2, suites/2, artifact/2,
          levels/0]).
 
 %% NIFs of OTP. A specification contains the sources of other NIFs.
 -define(NATIVES, [crypto, asn1]).
 %% The levels of optimization. `mix' is the flavor's own.
 -define(LEVELS, [mix, o2, o3, os, oz, unprofiled, record]).
-%% The targets for which a VM of one program was tried.
--define(CUT_TARGETS, ["x86_64", "armv7"]).
 %% The OpenSSL release for crypto, in priv/sources.config.
 -define(OPENSSL, "3.0").
 
@@ -139,13 +137,22 @@ patches_apply(#{file := File, vsn := Vsn} = Given, Options) ->
 %% @doc Implements {@link whittle_runtime:ensure/2}.
 -spec runtime(whittle_runtime:spec(), whittle_runtime:options()) ->
           {ok, whittle_runtime:runtime()} | {error, whittle_runtime:reason()}.
-runtime(Spec0, Options) ->
+runtime(Spec, Options) -> linked(Spec, fun executable/2, Options).
+
+%% @doc Implements {@link whittle_runtime:vm_bytes/2}.
+-spec vm_bytes(whittle_runtime:spec(), whittle_runtime:options()) ->
+          {ok, pos_integer()} | {error, whittle_runtime:reason()}.
+vm_bytes(#{cut := _} = Spec, Options) -> linked(Spec, fun weighed/2, Options).
+
+%% Builds the parts of a VM, and calls the function with the job that links them.
+linked(Spec0, Link, Options) ->
     Spec = Spec0#{natives := lists:usort(maps:get(natives, Spec0))},
     steps([fun(_) -> target(Spec, Options) end,
            fun(Target) -> tools(Target, ?TOOLS) end,
            fun(Target) -> how(Target, Spec, Options) end,
            fun({Target, How}) -> libraries(Target, How, Spec, Options) end,
-           fun({Target, How, Parts}) -> linked(Target, How, Spec, Parts, Options) end]).
+           fun({Target, How, Parts}) -> job(Target, How, Spec, Parts, Options) end,
+           fun(Job) -> Link(Job, Options) end]).
 
 %% Chooses the profile of a flavor's own mix.
 how(Target, #{otp := Release, flavor := Flavor} = Spec, Options) ->
@@ -171,15 +178,10 @@ target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} =
            fun(Target) -> fits(Target, Flavor, Release, Natives) end,
            fun(Target) -> can_cut(Spec, Target) end]).
 
-%% The recipe of the objects was tried for these alone. It does not link the library of C++.
-can_cut(#{cut := _, target := For, natives := Natives} = Spec, Target) ->
-    IsCxx = lists:any(fun whittle_recipe_native:is_cxx/1, [N || #{} = N <- Natives]),
+%% The tables of whittle_shake_vm are those of OTP 29, and the recipe of the objects knows no level.
+can_cut(#{cut := _} = Spec, Target) ->
     case {Spec, level(Spec), maps:get(linkage, Spec, static)} of
-        {#{otp := "29", flavor := size}, mix, static} when not IsCxx ->
-            case lists:member(For, ?CUT_TARGETS) of
-                true -> {ok, Target};
-                false -> {error, {no_cut, #{}}}
-            end;
+        {#{otp := "29", flavor := size}, mix, static} -> {ok, Target};
         _ -> {error, {no_cut, #{}}}
     end;
 can_cut(_, Target) -> {ok, Target}.
@@ -405,7 +407,8 @@ toolchain_variables(Parts) ->
 
 %%% The executable
 
-linked(Target, {Flavor, Level, Profile}, Spec, #{erts := #{dir := Erts}} = Parts, Options) ->
+%% Returns the job that links a VM.
+job(Target, {Flavor, Level, Profile}, Spec, #{erts := #{dir := Erts}} = Parts, Options) ->
     #{natives := Natives} = Spec,
     Names = [native_name(N) || N <- Natives],
     Given = #{target => Target, how => {Flavor, Level, name(Profile)},
@@ -416,12 +419,12 @@ linked(Target, {Flavor, Level, Profile}, Spec, #{erts := #{dir := Erts}} = Parts
               versions => maps:map(fun(_, #{vsn := Vsn}) -> Vsn end, Parts),
               toolchain => toolchain_variables(Parts)},
     case Spec of
-        #{cut := _} -> relinked(Given, Given#{spec := Spec}, Parts, Options);
-        #{} -> executable(whole(Given, Options), Options)
+        #{cut := _} -> relinking(Given, Given#{spec := Spec}, Parts, Options);
+        #{} -> {ok, whole(Given, Options)}
     end.
 
-%% The VM of one program: a link of objects that all programs share.
-relinked(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts, Options) ->
+%% The job of a VM for one program links objects that all programs share.
+relinking(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts, Options) ->
     steps([fun(_) ->
                    build(maps:merge(whole(Given, Options), whittle_runtime_relink:objects(Given)),
                          Options)
@@ -429,15 +432,14 @@ relinked(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts,
            fun(#{dir := Dir, id := Id} = Objects) ->
                    {#{files := Files} = Job, Without, Lacks} =
                        whittle_runtime_relink:vm(Cut, Objects),
-                   executable(Job#{inputs => (toolchain_ids(Parts))#{
-                                               objects => Id, files => digests(Files),
-                                               without => Without, lacks => Lacks,
-                                               components => whittle_components:table()},
-                                   identify => Identify, verify => verified_always(),
-                                   variables => [{"ERTS", Erts}, {"PARTS", Dir}
-                                                 | toolchain_variables(Parts)],
-                                   describe => describe(Given, Lacks, #{without => Without})},
-                              Options)
+                   {ok, Job#{inputs => (toolchain_ids(Parts))#{
+                                         objects => Id, files => digests(Files),
+                                         without => Without, lacks => Lacks,
+                                         components => whittle_components:table()},
+                             identify => Identify, verify => verified_always(),
+                             variables => [{"ERTS", Erts}, {"PARTS", Dir}
+                                           | toolchain_variables(Parts)],
+                             describe => describe(Given, Lacks, #{without => Without})}}
            end]).
 
 verified_always() -> ["vm" | whittle_recipe_vm:separate()].
@@ -463,9 +465,7 @@ whole(#{target := Target, how := {Flavor, Level, _} = How, spec := Spec, erts :=
       recipe => whittle_recipe_vm:link(Target, {Release, How}, Natives, Linkage),
       inputs => #{parts => Ids,
                   launcher => contents(Launcher),
-                  cxx => case Flavor =:= speed
-                             orelse lists:any(fun whittle_recipe_native:is_cxx/1,
-                                              [N || #{} = N <- Natives]) of
+                  cxx => case Flavor =:= speed orelse whittle_recipe_vm:needs_cxx(Natives) of
                              true -> contents(Cxx);
                              false -> none
                          end,
@@ -507,6 +507,19 @@ executable(#{} = Job, Options) ->
                                                || Program <- whittle_recipe_vm:separate()])}};
         Error ->
             Error
+    end.
+
+%% Links a VM for its size only. The artifact has the size, and not the VM.
+weighed(#{name := Name, recipe := Recipe} = Job, Options) ->
+    Weighed = Job#{name := Name ++ "-bytes",
+                   recipe := Recipe ++ whittle_recipe_relink:weigh(), verify := [],
+                   describe := fun(Out) ->
+                                       {ok, Text} = file:read_file(filename:join(Out, "bytes")),
+                                       {ok, #{bytes => binary_to_integer(string:trim(Text))}}
+                               end},
+    case build(Weighed, Options) of
+        {ok, #{bytes := Bytes}} -> {ok, Bytes};
+        {error, _} = Error -> Error
     end.
 
 %% Spells the keys of a map as the cache spells them, because another spelling in an artifact's key

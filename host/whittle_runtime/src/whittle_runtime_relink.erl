@@ -32,7 +32,7 @@ objects(#{target := Target, how := How, erts := Erts, level := Level, listed := 
                                _ => _}) ->
           {map(), whittle_runtime:without(), Lacks :: [string()]}.
 vm(#{target := Target, erts := Erts, level := Level,
-     spec := #{otp := Release, flavor := Flavor, cut := Cut}},
+     spec := #{otp := Release, flavor := Flavor, natives := Natives, cut := Cut}},
    #{dir := Objects, named := Named}) ->
     #{name := For} = Target,
     #{functions := Functions, libraries := Libraries, preloaded := Preloaded} = Cut,
@@ -44,7 +44,7 @@ vm(#{target := Target, erts := Erts, level := Level,
     Title = string:join([atom_to_list(Flavor) | Level], "-"),
     {#{name => string:join(["runtime-" ++ Release, For, Title, "program"], "-"),
        task => "VM of this program for " ++ For,
-       recipe => whittle_recipe_relink:relink(Target, Flavor, Libraries),
+       recipe => whittle_recipe_relink:relink(Target, Flavor, Natives, Libraries),
        files => #{"bif_table.c" => text(whittle_runtime_tables:bif_table(Table, Bifs, Kept)),
                   "preload.c" => text(Preload),
                   "preloaded" => Bytes,

@@ -83,8 +83,7 @@ unknown_words(_) ->
     Native = #{kind => nif, name => "n", module => n, sources => [<<"n.cc">>], include => [],
                cflags => [], libs => [], archives => #{}, files => #{<<"n.cc">> => <<>>}},
     [?assertEqual({Changes, no_cut}, {Changes, Tag(Changes#{cut => whittle_runtime:empty_cut()})})
-     || Changes <- [#{target => "mips"}, #{otp => "27"}, #{flavor => speed},
-                    #{natives => [Native]}, #{optimize => o2}, #{linkage => dynamic}]],
+     || Changes <- [#{otp => "27"}, #{flavor => speed}, #{optimize => o2}, #{linkage => dynamic}]],
     [?assertEqual(no_cxx, Tag(#{target => Name, natives => [Native]}))
      || #{name := Name, cxx := ""} <- whittle_runtime:targets()],
     Compiled = Native#{sources := [], archives := #{"pdp11" => <<>>}},

@@ -12,7 +12,8 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2, vm_cut/2]).
--export([notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1, features/0, means/1]).
+-export([turned_on/2, notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1,
+         features/0, kinds/0, means/1]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, vm_cut/0, error/0]).
@@ -223,6 +224,14 @@ parts(M, _, {Hot, Cold}) ->
     Companion = whittle_system:companion(M),
     {[{M, Hot}, {Companion, Cold}], [Companion]}.
 
+%% @doc Tells whether a feature is on in a plan, and for a person, because of what.
+-spec turned_on(whittle_shake_feature:name(), plan()) -> {true, unicode:chardata()} | false.
+turned_on(Name, #{reached := #{on := On}}) ->
+    case On of
+        #{Name := {Origin, _}} -> {true, origin(Origin)};
+        #{} -> false
+    end.
+
 %% @doc Lists the features that were cut, and the functions that turned features on, for a person.
 -spec notes(plan()) -> [unicode:chardata()].
 notes(#{missing := Missing, reached := #{on := On, blocked := Blocked},
@@ -315,6 +324,10 @@ warnings(#{missing := crash, hot := #{{whittle_control, main, 0} := _} = Hot, as
      || not lists:member(eval, Off)];
 warnings(_) ->
     [].
+
+%% @doc Lists the kinds of dynamic calls.
+-spec kinds() -> [whittle_shake_dynamic:kind(), ...].
+kinds() -> whittle_shake_dynamic:kinds().
 
 %% @doc Describes which functions a kind of dynamic call may call.
 -spec means(whittle_shake_dynamic:kind()) -> string().

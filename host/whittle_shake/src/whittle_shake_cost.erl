@@ -9,7 +9,7 @@
 %% neither. So retained sizes do not add up.
 -module(whittle_shake_cost).
 
--export([costs/2]).
+-export([costs/2, hot/2]).
 
 -export_type([costs/0, amount/0, application/0, dynamic/0]).
 
@@ -52,12 +52,10 @@
 
 %% @doc Measures the costs of a plan of this system.
 -spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
-costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing, hot := Hot,
-        summaries := Summaries, open := Undeclared}, System) ->
-    Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
-    All = [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
-                        {F, A} <- maps:keys(Functions)],
-    {HotMfas, Rest} = lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end, All),
+costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing,
+        summaries := Summaries, open := Undeclared} = Plan, System) ->
+    {HotMfas, Rest} = hot_and_rest(Plan, System),
+    All = HotMfas ++ Rest,
     Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
     Without = fun(Less) ->
                       #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
@@ -79,6 +77,18 @@ costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing
                                            ?VISITS - map_size(Live) * length(Calls),
                                            map_size(Live))),
       dynamic => Dynamic}.
+
+%% @doc Measures the functions that stay hot.
+-spec hot(whittle_shake:plan(), whittle_system:system()) -> amount().
+hot(#{summaries := Summaries} = Plan, System) ->
+    {Hot, _} = hot_and_rest(Plan, System),
+    amount(Hot, Summaries).
+
+hot_and_rest(#{hot := Hot, summaries := Summaries}, System) ->
+    Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
+    lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end,
+                    [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
+                                  {F, A} <- maps:keys(Functions)]).
 
 by_app(Mfas, Homes) ->
     maps:groups_from_list(fun({M, _, _}) -> maps:get(M, Homes) end, Mfas).

@@ -5,12 +5,16 @@
 %% a call needs.
 -module(whittle_shake_dynamic).
 
--export([open/2, opening/1, data/0, scanners/0, asks_for_atoms/2, asks_about_modules/2,
+-export([kinds/0, open/2, opening/1, data/0, scanners/0, asks_for_atoms/2, asks_about_modules/2,
          declaration/1, means/1]).
 
 -export_type([kind/0]).
 
 -type kind() :: remote | data | atoms | code.
+
+%% @doc Lists all kinds of dynamic calls.
+-spec kinds() -> [kind(), ...].
+kinds() -> [remote, data, atoms, code].
 
 %% @doc Lists the kinds of dynamic calls that the program can make, each with the functions that
 %% make it possible. The first functions are those that are not of OTP.
