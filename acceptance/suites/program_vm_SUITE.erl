@@ -38,10 +38,11 @@ smaller(Config) ->
 contents(Config) ->
     Hello = proplists:get_value(hello, Config),
     #{<<"without">> := #{<<"bifs">> := Bifs, <<"libraries">> := Libraries,
-                         <<"modules">> := Modules}} = info(Hello),
+                         <<"programs">> := Programs, <<"modules">> := Modules}} = info(Hello),
+    ?assertEqual([<<"cpu_sup">>, <<"inet_gethost">>, <<"memsup">>], Programs),
     ?assert(lists:member(<<"math:sin/1">>, Bifs)),
     ?assertNot(lists:member(<<"erlang:spawn/3">>, Bifs)),
-    ?assertEqual([], [<<"prim_socket">>, <<"terminfo">>] -- Libraries),
+    ?assertEqual([], [<<"prim_socket">>, <<"terminfo">>, <<"zstd">>] -- Libraries),
     ?assert(lists:member(<<"prim_socket">>, Modules)),
     {0, Text} = running:run(Hello, ["--whittle-info"]),
     ?assertMatch({match, _}, re:run(Text, "(?m)^without the BIF math:sin/1$")),

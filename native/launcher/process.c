@@ -44,11 +44,14 @@ static int self_fd = -1;
 
 /* ---- the programs of OTP that are linked in ----------------------------------- */
 
+/* The VM of one program does without those that the program cannot start. */
+#define OPTIONAL __attribute__((weak))
+
 extern int erl_child_setup_main(int argc, char **argv);
-extern int inet_gethost_main(int argc, char **argv);
-extern int heart_main(int argc, char **argv);
-extern int memsup_main(int argc, char **argv);
-extern int cpu_sup_main(int argc, char **argv);
+extern int inet_gethost_main(int argc, char **argv) OPTIONAL;
+extern int heart_main(int argc, char **argv) OPTIONAL;
+extern int memsup_main(int argc, char **argv) OPTIONAL;
+extern int cpu_sup_main(int argc, char **argv) OPTIONAL;
 
 #define PROGRAMS WHITTLE_ROOT "/bin/"
 
@@ -106,7 +109,7 @@ static const struct program *find_program(const char *name)
 {
     size_t i;
     for (i = 0; i < sizeof programs / sizeof *programs; i++)
-        if (strcmp(name, programs[i].name) == 0)
+        if (programs[i].run != NULL && strcmp(name, programs[i].name) == 0)
             return &programs[i];
     return NULL;
 }

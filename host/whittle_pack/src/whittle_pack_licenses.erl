@@ -119,9 +119,11 @@ info(System, #{target := Target, flavor := Flavor, otp_vsn := OtpVsn,
                        || #{kind := application} = Part <- Parts]}.
 
 %% The parts of ERTS that the VM of one program lacks.
-without(#{without := #{bifs := Bifs, libraries := Libraries, preloaded := Preloaded}}) ->
+without(#{without := #{bifs := Bifs, libraries := Libraries, programs := Programs,
+                       preloaded := Preloaded}}) ->
     #{without => #{bifs => [text(io_lib:format("~ts:~ts/~b", [M, F, A])) || {M, F, A} <- Bifs],
                    libraries => [text(Library) || Library <- Libraries],
+                   programs => [text(Program) || Program <- Programs],
                    modules => [atom_to_binary(M) || M <- Preloaded]}};
 without(#{}) -> #{}.
 
@@ -142,9 +144,11 @@ info_text(#{name := Name, version := Version, target := Target, flavor := Flavor
       || #{name := N, version := V, license := L, modules := Modules,
            size := Size, sha256 := Sum} <- Applications],
      [[[Row("without the library ~ts", [Library]) || Library <- Libraries],
+       [Row("without the program ~ts", [Program]) || Program <- Programs],
        [Row("without the built-in module ~ts", [M]) || M <- Modules],
        [Row("without the BIF ~ts", [Bif]) || Bif <- Bifs]]
-      || #{without := #{bifs := Bifs, libraries := Libraries, modules := Modules}} <- [Info]]].
+      || #{without := #{bifs := Bifs, libraries := Libraries, programs := Programs,
+                        modules := Modules}} <- [Info]]].
 
 licenses(Parts) ->
     Sections = [[Name, $\s, Version, " (", License, ")\n",

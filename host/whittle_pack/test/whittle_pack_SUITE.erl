@@ -260,16 +260,19 @@ parts_that_are_not_there(Config) ->
     {ok, _} = whittle_pack:write(pack_samples:system(),
                                  Runtime#{without => #{bifs => [{math, sin, 1}, {erlang, '!', 2}],
                                                        libraries => ["zlib"],
+                                                       programs => ["heart"],
                                                        preloaded => [counters]}}, Out, #{}),
     {ok, Info} = whittle_pack:read_file(Out, <<"etc/info.txt">>),
-    ?assertEqual([<<"without the library zlib">>, <<"without the built-in module counters">>,
+    ?assertEqual([<<"without the library zlib">>, <<"without the program heart">>,
+                  <<"without the built-in module counters">>,
                   <<"without the BIF math:sin/1">>, <<"without the BIF erlang:!/2">>],
                  [Line || <<"without ", _/binary>> = Line
                               <- binary:split(Info, <<"\n">>, [global])]),
     {ok, Json} = whittle_pack:read_file(Out, <<"etc/info.json">>),
     {ok, Data} = whittle_json:decode(Json),
     ?assertEqual(#{<<"bifs">> => [<<"math:sin/1">>, <<"erlang:!/2">>],
-                   <<"libraries">> => [<<"zlib">>], <<"modules">> => [<<"counters">>]},
+                   <<"libraries">> => [<<"zlib">>], <<"programs">> => [<<"heart">>],
+                   <<"modules">> => [<<"counters">>]},
                  maps:get(<<"without">>, Data)).
 
 %% Names and versions are text in UTF-8 with any letters, in both formats.

@@ -65,7 +65,7 @@ parts(#{objcopy := Objcopy} = Target, {Release, How}, Natives, LinkFlags) ->
 %%
 %% Variables: ERTS; PARTS, the artifact of {@link parts/4}. The work directory has the tables and
 %% the bytes of the built-in modules. Without is a list of parts of ERTS; here only "terminfo"
-%% matters.
+%% and the names of programs matter.
 -spec relink(whittle_target:target(), size | speed, [whittle_runtime:native()],
              Without :: [string()]) -> whittle_recipe:recipe().
 relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor, Natives,
@@ -86,7 +86,9 @@ relink(#{strip := Strip, objcopy := Objcopy, triple := Triple} = Target, Flavor,
                "$CC $CFLAGS -w -static -no-pie -Wl,--gc-sections " ++ page_size(Target)
                ++ " -Wl,-z,noseparate-code -Wl,-z,norelro -Wl,--build-id=sha1 $wraps -o vm"
                " -Wl,-e,whittle_entry \"$PARTS/launcher/entry.o\""
-               " $(ls \"$PARTS\"/launcher/*.o | grep -v /entry.o) \"$PARTS\"/programs/*.o"
+               " $(ls \"$PARTS\"/launcher/*.o | grep -v /entry.o)"
+               ++ lists:append([" \"$PARTS/programs/" ++ Name ++ ".o\""
+                                || Name <- whittle_recipe_vm:programs() -- Without]) ++
                " \"$PARTS/erts.o\" bif_table.o preload.o driver_tab.o \"$PARTS/optional.a\""
                " \"$PARTS/" ++ terminfo(lists:member("terminfo", Without)) ++ "\""
                ++ cxx(Target, whittle_recipe_vm:needs_cxx(Natives)) ++ " -lpthread -lm $LDFLAGS",

@@ -37,10 +37,12 @@
 -type cut() ::
         #{functions := #{mfa() => _},   % nothing calls these; some of them are BIFs
           libraries := [string()],      % ERTS's own NIFs and drivers: "zlib", "inet"
+          programs := [string()],       % OTP's programs in the VM's executable: "heart"
           preloaded := #{module() => binary()}}. % the modules that are built into the VM
 
 %% The parts that the VM of a program does not have.
--type without() :: #{bifs := [mfa()], libraries := [string()], preloaded := [module()]}.
+-type without() :: #{bifs := [mfa()], libraries := [string()], programs := [string()],
+                     preloaded := [module()]}.
 
 %% How the compiler optimizes ERTS, the launcher and OTP's NIFs, at compilation and at the link. It
 %% is for measurements: the mix of a flavor is smaller or faster. `o2', `o3', `os' and `oz' are one
@@ -145,7 +147,7 @@
 
 %% @doc Returns a cut for the check of a specification, before a plan has decided the cut.
 -spec empty_cut() -> cut().
-empty_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
+empty_cut() -> #{functions => #{}, libraries => [], programs => [], preloaded => #{}}.
 
 %% @doc Checks a specification without building anything. {@link ensure/2} does the same first.
 -spec check(spec()) -> ok | {error, reason()}.

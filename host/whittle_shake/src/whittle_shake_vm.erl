@@ -14,6 +14,7 @@
         #{functions := #{mfa() => []},      % no function can call these
           libraries := [string()],          % ERTS's own NIFs and drivers ("zlib", "inet"), and
                                             % "terminfo", with which `prim_tty' draws
+          programs := [string()],           % OTP's programs in the VM's executable ("heart")
           preloaded := #{module() => binary()}}. % the rest of the built-in modules
 
 %% Modules whose NIFs `erl_init:start/2' loads at each start, and the library of each. The plan
@@ -29,6 +30,11 @@
 
 %% The drivers of ERTS, and the modules that open their ports.
 -define(DRIVERS, [{"inet", [prim_inet]}, {"ram_file", [ram_file]}]).
+
+%% The programs of OTP that the executable contains besides ERTS and can do without, and the modules
+%% that start them.
+-define(PROGRAMS, [{"inet_gethost", inet_gethost_native}, {"heart", heart}, {"memsup", memsup},
+                   {"cpu_sup", cpu_sup}]).
 
 %% The functions of `erlang' that C code looks up by name: `erts_export_put' and `trap_function' in
 %% erts/emulator/beam of OTP 29. C code calls a BIF by the number of its row, which always stays.
@@ -100,6 +106,7 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
       libraries => [atom_to_list(M) || M <- ?STARTED ++ ?WITH_NIFS, Dead(M)]
           ++ ["terminfo" || not is_map_key({prim_tty, setupterm, 0}, Hot)]
           ++ [Name || {Name, Openers} <- ?DRIVERS, not Ports, lists:all(Dead, Openers)],
+      programs => [Name || {Name, Starter} <- ?PROGRAMS, not is_map_key(Starter, Keep)],
       preloaded => maps:from_list(
                      [{M, Less} || {M, Bytes} <- maps:to_list(Preloaded),
                                    Answering <- [started(M, Keep) ++ maps:get(M, Stubs, [])],
