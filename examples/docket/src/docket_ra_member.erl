@@ -183,7 +183,7 @@ voted() ->
     case history() of
         some ->
             Uid = ra_directory:uid_of(?SYSTEM, ?SERVER),
-            of_files(docket_ra_files:voted(docket_config:get(dir), Uid));
+            of_files(docket_ra_files:note_voted(docket_config:get(dir), Uid));
         none -> ok
     end.
 
@@ -271,7 +271,7 @@ start() ->
         %% Ra saves the name of the member half a second later. Without it the log is lost.
         ok ->
             ok = dets:sync(name(directory_rev)),
-            of_files(docket_ra_files:started(docket_config:get(dir), Uid));
+            of_files(docket_ra_files:note_started(docket_config:get(dir), Uid));
         Error -> Error
     end.
 

@@ -4,8 +4,8 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
-         replaced/1, replaced_of_two/1, damaged_files/1, damaged_snapshot/1, damaged_member/1,
-         long_log/1, upgraded/1, snapshot/1]).
+         replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1, damaged_snapshot/1,
+         damaged_member/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -13,6 +13,8 @@
                        on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1]).
 
 -define(SECRET, "secret").
+%% A log of Ra without a record
+-define(NO_RECORDS, <<"RAWA", 1>>).
 
 all() ->
     case {code:ensure_loaded(json), code:lib_dir(ra)} of
@@ -24,8 +26,8 @@ all() ->
             [];
         _ ->
             [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
-             replaced_of_two, damaged_files, damaged_snapshot, damaged_member, long_log, upgraded,
-             snapshot]
+             replaced_of_two, damaged_files, damaged_segment, damaged_snapshot, damaged_member,
+             long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -187,7 +189,9 @@ damaged_files(Config0) ->
                  {Votes, delete, "meta.dets is missing"},
                  {Votes, fun half/1, "meta.dets is damaged"},
                  {Votes, fun(Bytes) -> changed(Bytes, 9) end, "meta.dets is damaged"},
-                 {Log, delete, "wal is missing"},
+                 {Log, delete, "has no log"},
+                 %% The last record alone may be a part of one, but a node of one has done it.
+                 {Log, fun(Bytes) -> changed(Bytes, byte_size(Bytes) - 1) end, "lacks changes"},
                  {Log, fun(Bytes) -> changed(Bytes, byte_size(Bytes) div 2) end, "wal is damaged"},
                  %% The size of the first record
                  {Log, fun(Bytes) -> changed(Bytes, first_size(Bytes)) end, "wal is damaged"},
@@ -197,12 +201,62 @@ damaged_files(Config0) ->
     {ok, _} = application:ensure_all_started(docket),
     [{ok, _} = docket:run({show, Key}) || Key <- Keys],
     ok = application:stop(docket),
-    %% A crash within the write of a record
-    {ok, Torn} = file:read_file(in("ra/*.wal", Config)),
-    ok = file:write_file(in("ra/*.wal", Config), [Torn, binary:part(Torn, 5, 20)]),
+    %% A crash within the write of a record, and a loss of power
+    [begin
+         {ok, Torn} = file:read_file(in("ra/*.wal", Config)),
+         ok = file:write_file(in("ra/*.wal", Config), [Torn, More(Torn)]),
+         {ok, _} = application:ensure_all_started(docket),
+         [{ok, _} = docket:run({show, Key}) || Key <- Keys],
+         ok = application:stop(docket)
+     end || More <- [fun(Torn) -> binary:part(Torn, 5, 20) end, fun(_) -> <<0:8000>> end,
+                     fun(Torn) -> [binary:part(Torn, 5, 20), <<0:8000>>] end]].
+
+%% After a restart only a segment has the changes.
+damaged_segment(Config) ->
+    {ok, _} = application:ensure_all_started(docket),
+    Keys = [new_case() || _ <- lists:seq(1, 20)],
+    [begin
+         ok = application:stop(docket),
+         {ok, _} = application:ensure_all_started(docket),
+         ok = until(fun() -> length(filelib:wildcard(in_dir("ra/*.wal", Config))) =:= 1 end)
+     end || _ <- [1, 2]],
+    ok = application:stop(docket),
+    File = in("ra/*/00000001.segment", Config),
+    Log = in("ra/*.wal", Config),
+    [{ok, Bytes}, {ok, Records}] = [file:read_file(Each) || Each <- [File, Log]],
+    [begin
+         _ = file:delete(File),
+         _ = [ok = file:write_file(File, Damaged) || Damaged =/= none],
+         ok = file:write_file(Log, Left),
+         ?assertMatch({Words, {match, _}}, {Words, re:run(refusal(), Words)})
+     end || {Damaged, Left, Words} <-
+                [{none, Records, "lacks changes"}, {none, ?NO_RECORDS, "lacks changes"},
+                 {without_last(Bytes), ?NO_RECORDS, "lacks changes"},
+                 {half(Bytes), Records, "segment is damaged"},
+                 {changed(Bytes, byte_size(Bytes) - 1), Records, "segment is damaged"}]],
+    %% A node of several may lack what it has done, but not what it had at its last start.
+    application:set_env(docket, nodes, [node(), other@host]),
+    ok = docket_config:load(),
+    ok = file:write_file(Log, ?NO_RECORDS),
+    Check = fun() -> docket_ra_files:check(proplists:get_value(dir, Config), docket_ra) end,
+    ok = file:write_file(File, without_last(Bytes)),
+    ?assertMatch({error, {lacks, _}}, Check()),
+    ok = file:write_file(File, Bytes),
+    ?assertEqual(ok, Check()),
+    application:set_env(docket, nodes, []),
+    ok = file:write_file(Log, Records),
     {ok, _} = application:ensure_all_started(docket),
     [{ok, _} = docket:run({show, Key}) || Key <- Keys],
     ok = application:stop(docket).
+
+%% A segment whose index lacks the last entry
+without_last(<<Head:8/binary, Index/binary>>) ->
+    Used = used(Index),
+    <<Before:(Used - 32)/binary, _:32/binary, After/binary>> = Index,
+    <<Head/binary, Before/binary, 0:256, After/binary>>.
+
+used(<<0:256, _/binary>>) -> 0;
+used(<<_:32/binary, Index/binary>>) -> 32 + used(Index).
 
 %% Only the snapshot has the changes before it, once Ra has removed the first part of the log.
 damaged_snapshot(Config) ->
@@ -215,7 +269,8 @@ damaged_snapshot(Config) ->
     {ok, _} = application:ensure_all_started(docket),
     ok = until(fun() -> length(filelib:wildcard(in_dir("ra/*.wal", Config))) =:= 1 end),
     ok = application:stop(docket),
-    ok = file:delete(in("ra/*/00000001.segment", Config)),
+    _ = [ok = file:delete(Segment)
+         || Segment <- filelib:wildcard(in_dir("ra/*/*.segment", Config))],
     File = in("ra/*/snapshots/*/snapshot*", Config),
     {ok, Bytes} = file:read_file(File),
     ok = file:write_file(File, changed(Bytes, byte_size(Bytes) - 1)),
