@@ -21,7 +21,8 @@
 
 -export_type([error/0]).
 
--type error() :: {ra, term()} | {files, docket_ra_files:error()}.
+-type error() :: {ra, Reason :: term()} | {files, docket_ra_files:error()}
+               | {identity, docket_identity:error()}.
 
 %% The name of Ra's system, which owns the files, and that of the member's process
 -define(SYSTEM, docket).
@@ -159,12 +160,13 @@ left(_, State) -> State.
 %% many changes this node has. Ra's processes and tables may be gone at any time. After a fault Ra
 %% starts anew.
 attempt() ->
-    try docket_attempt:steps([fun files/0, fun system/0, fun member/0, fun elected/0, fun noted/0,
-                              fun current/0, fun settled/0, fun voted/0]) of
+    try docket_attempt:steps([fun files/0, fun system/0, fun member/0, fun elected/0, fun voted/0,
+                              fun noted/0, fun current/0, fun settled/0, fun voted/0]) of
         {error, _} = Error -> stopped(Error);
         Other -> Other
     catch
-        _:Reason -> stopped({error, {ra, Reason}})
+        Class:Reason:Stack ->
+            stopped({error, {ra, {Class, Reason, lists:sublist(Stack, 1)}}})
     end.
 
 stopped(Error) ->
@@ -178,7 +180,8 @@ files() ->
         _ -> ok
     end.
 
-%% A member without an election has no vote, and no change either.
+%% A member without an election has no vote, and no change either. The first election may end while
+%% this node waits, or loads the changes of the others.
 voted() ->
     case history() of
         some ->
@@ -200,7 +203,11 @@ system() ->
         {error, Reason} -> {error, {ra, Reason}}
     end.
 
-noted() -> done(docket_identity:note()).
+noted() ->
+    case docket_identity:note() of
+        ok -> ok;
+        {error, Reason} -> {error, {identity, Reason}}
+    end.
 
 done(ok) -> ok;
 done({ok, _}) -> ok;
@@ -325,10 +332,18 @@ settled() ->
 -spec format_error(error()) -> unicode:chardata().
 format_error({files, Reason}) ->
     docket_ra_files:format_error(Reason, length(docket_cluster:nodes()));
-format_error({ra, _}) ->
-    ["Ra does not start with its files in ", docket_config:get(dir), ", and Erlang's log has its "
-     "report: make room there, and check that this user may write them. If they are damaged, ",
+format_error({identity, Reason}) -> docket_identity:format_error(Reason);
+format_error({ra, Reason}) ->
+    ["Ra does not start with its files in ", docket_config:get(dir),
+     io_lib:format(" (~0tP)", [cause(Reason), 20]),
+     ": make room there, and check that this user may write them. If they are damaged, ",
      case docket_cluster:nodes() of
          [_] -> "put back a copy of the whole directory";
          _ -> "empty the directory, and start this node again while most of the other nodes run"
      end].
+
+%% The reason inside of those of the supervisors, without the stack
+cause({shutdown, {failed_to_start_child, _, Reason}}) -> cause(Reason);
+cause({Reason, Child}) when element(1, Child) =:= child -> cause(Reason);
+cause({Reason, [{_, _, _, _} | _]}) -> cause(Reason);
+cause(Reason) -> Reason.

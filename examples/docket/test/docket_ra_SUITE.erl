@@ -3,9 +3,9 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([http/1, no_directory/1, kept/1, together/1, leader_killed/1, all_killed/1, alone/1,
-         replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1, damaged_snapshot/1,
-         damaged_member/1, long_log/1, upgraded/1, snapshot/1]).
+-export([http/1, no_directory/1, reasons/1, kept/1, noted_vote/1, together/1, leader_killed/1,
+         all_killed/1, alone/1, replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1,
+         damaged_snapshot/1, damaged_member/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -25,9 +25,9 @@ all() ->
             io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
-            [http, no_directory, kept, together, leader_killed, all_killed, alone, replaced,
-             replaced_of_two, damaged_files, damaged_segment, damaged_snapshot, damaged_member,
-             long_log, upgraded, snapshot]
+            [http, no_directory, reasons, kept, noted_vote, together, leader_killed, all_killed,
+             alone, replaced, replaced_of_two, damaged_files, damaged_segment, damaged_snapshot,
+             damaged_member, long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -59,6 +59,20 @@ no_directory(_) ->
         application:ensure_all_started(docket),
     {match, _} = re:run(docket_store_ra:format_error(Error), "DOCKET_DIR").
 
+%% The line of a node that does not start has the reason.
+reasons(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    ok = filelib:ensure_path(Dir),
+    ok = file:write_file(filename:join(Dir, "ra"), <<>>),
+    ?assertMatch({match, _}, re:run(refusal(), "Ra does not.*\\(.*names.dets.*enotdir.*\\)")),
+    ok = file:delete(filename:join(Dir, "ra")),
+    %% The list of nodes is another one, and cannot be written.
+    ok = file:write_file(filename:join(Dir, "docket.node"),
+                         io_lib:format("~0p.~n", [{node(), [node(), other@host]}])),
+    ok = file:make_dir(filename:join(Dir, "docket.node.new")),
+    application:set_env(docket, force, true),
+    ?assertMatch({match, _}, re:run(refusal(), "directory .* cannot be written: illegal oper")).
+
 kept(_) ->
     {ok, _} = application:ensure_all_started(docket),
     Key = {<<"ann">>, docket_store:new_id(0)},
@@ -75,6 +89,19 @@ kept(_) ->
      end
      || Name <- [docket_ra, ra_docket_log_wal, ra_sup]],
     ok = application:stop(docket).
+
+%% A member that has voted must not forget it, also while it waits for the others.
+noted_vote(Config) ->
+    [First | _] = Names = names(2),
+    [A, B] = started(Names, Config),
+    ok = kill_all([A, B]),
+    Note = filename:join(dir(First, Config), "docket.member"),
+    {ok, [{Uid, true, Least}]} = file:consult(Note),
+    ok = file:write_file(Note, io_lib:format("~0p.~n", [{Uid, false, Least}])),
+    A1 = start(First, Names, Config),
+    ok = until(fun() -> {ok, [{Uid, true, Least}]} =:= file:consult(Note) end),
+    false = is_ready(A1),
+    stopped([A1]).
 
 %% All nodes have the cases that one of them has written.
 together(Config) ->
