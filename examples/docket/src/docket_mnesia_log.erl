@@ -52,37 +52,41 @@ checked(Device, Size, Tail, IsKnown) ->
         {_, Size} -> ok;
         %% disk_log also calls a log closed whose last write has failed.
         {State, End} when Tail =:= torn; Tail =:= torn_if_open, State =:= open ->
-            case file:pread(Device, End, Size - End) of
-                {ok, Rest} -> damaged_unless(is_torn(Rest));
-                eof -> damaged;
-                {error, _} = Error -> Error
-            end;
+            damaged_unless(is_torn(Device, End, Size));
         _ -> damaged
     end.
 
 damaged_unless(true) -> ok;
-damaged_unless(false) -> damaged.
+damaged_unless(false) -> damaged;
+damaged_unless({error, _} = Error) -> Error.
 
 %% A write that did not end leaves the beginning of an entry. Behind it is no other entry. A row may
 %% hold the bytes of an entry; a log that was torn in such a row counts as damaged.
-is_torn(Rest) when byte_size(Rest) < ?HEAD_BYTES ->
-    Magic = binary:part(Rest, min(4, byte_size(Rest)), max(0, byte_size(Rest) - 4)),
-    Magic =:= binary:part(<<?ENTRY>>, 0, byte_size(Magic));
-is_torn(<<Size:32, ?ENTRY, Entry/binary>>) ->
-    Size + sum_bytes(Size) > byte_size(Entry) andalso not has_entry(Entry);
-is_torn(_) -> false.
-
-has_entry(Rest) ->
-    lists:any(fun({At, _}) -> At >= 4 andalso is_whole(binary:part(Rest, At - 4,
-                                                                   byte_size(Rest) - At + 4))
-              end, binary:matches(Rest, <<?ENTRY>>)).
-
-is_whole(<<Size:32, ?ENTRY, Rest/binary>>) ->
-    Sum = sum_bytes(Size),
-    case Rest of
-        <<Stored:Sum/binary, Entry:Size/binary, _/binary>> ->
-            is_sum(Stored, Size) andalso term(Entry) =/= none;
+is_torn(Device, At, Size) ->
+    Left = Size - At,
+    case file:pread(Device, At, min(?HEAD_BYTES, Left)) of
+        {ok, <<Bytes:32, ?ENTRY>>} ->
+            case Bytes + sum_bytes(Bytes) > Left - ?HEAD_BYTES of
+                true -> has_no_entry(Device, At + ?HEAD_BYTES, Size);
+                false -> false
+            end;
+        {ok, Head} when byte_size(Head) < ?HEAD_BYTES ->
+            Magic = binary:part(Head, min(4, byte_size(Head)), max(0, byte_size(Head) - 4)),
+            Magic =:= binary:part(<<?ENTRY>>, 0, byte_size(Magic));
+        {error, _} = Error -> Error;
         _ -> false
+    end.
+
+has_no_entry(Device, From, Size) ->
+    case next(Device, From, Size) of
+        {ok, At} ->
+            case entry_at(Device, At, Size) of
+                {ok, _, _, _} -> false;
+                none -> has_no_entry(Device, At + 1, Size);
+                {error, _} = Error -> Error
+            end;
+        none -> true;
+        {error, _} = Error -> Error
     end.
 
 %% @doc Tells whether a log has no entry. A crash or a full disk may come between the creation of a
@@ -113,7 +117,8 @@ moved(Device, To) ->
     end.
 
 %% @doc Writes the known entries of a damaged log to a new file: all of them, or only those before
-%% the first damage. The log itself stays as it is.
+%% the first one that is damaged or unknown. The log itself stays as it is. A row may hold the bytes
+%% of an entry. If the size of its own entry is damaged, `all' finds that entry too.
 -spec salvage(file:filename(), New :: file:filename(), all | first, is_known()) ->
           ok | {error, file:posix() | badarg | terminated | system_limit}.
 salvage(File, New, Which, IsKnown) ->
@@ -123,6 +128,7 @@ salvage(File, New, Which, IsKnown) ->
                             fun(To, _) ->
                                     docket_attempt:steps(
                                       [fun() -> file:write(To, <<?MAGIC, ?CLOSED>>) end,
+                                       fun() -> moved(Device, min(?HEAD_BYTES, Size)) end,
                                        fun() ->
                                                salvaged(Device, min(?HEAD_BYTES, Size), Size, To,
                                                         {Which, IsKnown})
@@ -130,27 +136,51 @@ salvage(File, New, Which, IsKnown) ->
                             end)
             end).
 
+%% The position of the file is that of the next entry: a change of the position would make it read
+%% ahead again.
 salvaged(_, Size, Size, _, _) -> ok;
 salvaged(Device, At, Size, To, {Which, IsKnown} = How) ->
-    case {entry_at(Device, At, Size), Which} of
-        {{ok, End, Entry}, _} ->
+    case entry(Device, At, Size) of
+        {ok, End, Entry, Bytes} ->
             case {IsKnown(Entry), Which} of
                 {true, _} ->
-                    case copied(Device, At, End, To) of
+                    case file:write(To, Bytes) of
                         ok -> salvaged(Device, End, Size, To, How);
                         {error, _} = Error -> Error
                     end;
                 {false, all} -> salvaged(Device, End, Size, To, How);
                 {false, first} -> ok
             end;
-        {none, all} ->
-            case next(Device, At + 1) of
-                {ok, Next} -> salvaged(Device, Next, Size, To, How);
-                none -> ok;
+        none when Which =:= all -> salvaged_behind(Device, At, Size, To, How);
+        none -> ok;
+        {error, _} = Error -> Error
+    end.
+
+salvaged_behind(Device, At, Size, To, How) ->
+    case behind(Device, At, Size) of
+        {ok, Next} ->
+            case moved(Device, Next) of
+                ok -> salvaged(Device, Next, Size, To, How);
                 {error, _} = Error -> Error
             end;
-        {none, first} -> ok;
-        {{error, _} = Error, _} -> Error
+        none -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% Finds the next entry behind a damaged one. If the head of the damaged one is right, this searches
+%% no row for entries.
+behind(Device, At, Size) ->
+    case file:pread(Device, At, ?HEAD_BYTES) of
+        {ok, <<Bytes:32, ?ENTRY>>} ->
+            End = At + ?HEAD_BYTES + sum_bytes(Bytes) + Bytes,
+            case file:pread(Device, End, ?HEAD_BYTES) of
+                {ok, <<_:32, ?ENTRY>>} -> {ok, End};
+                eof when End =:= Size -> none;
+                {error, _} = Error -> Error;
+                _ -> next(Device, At + 1, Size)
+            end;
+        {error, _} = Error -> Error;
+        _ -> next(Device, At + 1, Size)
     end.
 
 entry_at(Device, At, Size) ->
@@ -159,20 +189,18 @@ entry_at(Device, At, Size) ->
         {error, _} = Error -> Error
     end.
 
-copied(Device, At, End, To) ->
-    case file:pread(Device, At, End - At) of
-        {ok, Bytes} -> file:write(To, Bytes);
-        {error, _} = Error -> Error
-    end.
-
-%% Finds the next place where an entry may begin.
-next(Device, At) ->
+%% Finds the next place where an entry may begin: a head whose size fits into the file.
+next(Device, At, Size) ->
     case file:pread(Device, At, ?READ_AHEAD) of
         {ok, Bytes} when byte_size(Bytes) >= ?HEAD_BYTES ->
-            Last = byte_size(Bytes) - ?HEAD_BYTES + 1,
-            case binary:match(Bytes, <<?ENTRY>>, [{scope, {4, byte_size(Bytes) - 4}}]) of
-                {Found, _} -> {ok, At + Found - 4};
-                nomatch -> next(Device, At + Last)
+            Places = binary:matches(Bytes, <<?ENTRY>>, [{scope, {4, byte_size(Bytes) - 4}}]),
+            IsOne = fun({Place, _}) ->
+                            <<Length:32>> = binary:part(Bytes, Place - 4, 4),
+                            At + Place + 4 + sum_bytes(Length) + Length =< Size
+                    end,
+            case lists:search(IsOne, Places) of
+                {value, {Place, _}} -> {ok, At + Place - 4};
+                false -> next(Device, At + byte_size(Bytes) - ?HEAD_BYTES + 1, Size)
             end;
         {error, _} = Error -> Error;
         _ -> none
@@ -185,7 +213,8 @@ write(File, Entries) ->
                                   | [[<<(byte_size(Entry)):32, ?ENTRY>>, Entry]
                                      || Term <- Entries, Entry <- [term_to_binary(Term)]]]).
 
-%% Returns where the known entries of a log end, before the first one that is none.
+%% Returns whether a log is open, and where its known entries end, before the first one that is
+%% none. `none': this is no log.
 ends(Device, Size, IsKnown) ->
     case docket_attempt:steps([fun() -> moved(Device, 0) end,
                                fun() -> file:read(Device, ?HEAD_BYTES) end]) of
@@ -198,7 +227,7 @@ ends(Device, Size, IsKnown) ->
 ends(State, _, Size, Size, _) -> {State, Size};
 ends(State, Device, At, Size, IsKnown) ->
     case entry(Device, At, Size) of
-        {ok, End, Entry} ->
+        {ok, End, Entry, _} ->
             case IsKnown(Entry) of
                 true -> ends(State, Device, End, Size, IsKnown);
                 false -> {State, At}
@@ -207,18 +236,19 @@ ends(State, Device, At, Size, IsKnown) ->
         {error, _} = Error -> Error
     end.
 
-%% Returns the entry at the position of the file, and where it ends. The sum of a large one comes
-%% first, so a damaged size does not make this read the whole file.
+%% Returns the entry at the position of the file, where it ends, and its bytes. The sum of a large
+%% one comes first, so a damaged size does not make this read the whole file.
 entry(Device, At, Size) ->
     case read(Device, At, ?HEAD_BYTES, Size) of
-        {ok, <<Bytes:32, ?ENTRY>>} ->
+        {ok, <<Bytes:32, ?ENTRY>> = Head} ->
             Sum = sum_bytes(Bytes),
             Start = At + ?HEAD_BYTES,
             case read(Device, Start, Sum, Size) of
                 {ok, Stored} ->
                     case is_sum(Stored, Bytes) andalso read(Device, Start + Sum, Bytes, Size) of
                         false -> none;
-                        {ok, Binary} -> with_end(Start + Sum + Bytes, term(Binary));
+                        {ok, Binary} ->
+                            with_end(Start + Sum + Bytes, term(Binary), [Head, Stored, Binary]);
                         Other -> Other
                     end;
                 Other -> Other
@@ -242,8 +272,8 @@ sum_bytes(_) -> ?SUM_BYTES.
 is_sum(<<>>, _) -> true;
 is_sum(Sum, Size) -> Sum =:= erlang:md5(<<Size:32>>).
 
-with_end(End, {ok, Term}) -> {ok, End, Term};
-with_end(_, none) -> none.
+with_end(End, {ok, Term}, Bytes) -> {ok, End, Term, Bytes};
+with_end(_, none, _) -> none.
 
 term(Binary) ->
     try binary_to_term(Binary, [used]) of

@@ -3,11 +3,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([cut/1, garbage/1, hole/1, changed/1, large/1, unknown/1, unreadable/1, salvaged/1]).
+-export([cut/1, garbage/1, hole/1, changed/1, large/1, unknown/1, unreadable/1, salvaged/1,
+         salvaged_inside/1, positions/1]).
 %% For other suites
 -export([with_other_byte/2]).
 
-all() -> [cut, garbage, hole, changed, large, unknown, unreadable, salvaged].
+all() -> [cut, garbage, hole, changed, large, unknown, unreadable, salvaged, salvaged_inside,
+     positions].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "", Config).
 
@@ -126,6 +128,31 @@ salvaged(Config) ->
                  {binary:part(Log, 0, Head), [], [], []}, {<<>>, [], [], []}]],
     ok = docket_mnesia_log:write(New, [{row, 1, <<>>}, {row, 2, <<>>}]),
     ?assertEqual([1, 2], rows(New)).
+
+%% A row may hold the bytes of an entry. A damage of that row does not make them a row of their own.
+salvaged_inside(Config) ->
+    Inside = term_to_binary({row, 9, <<"of another user">>}),
+    Entry = <<(byte_size(Inside)):32, 98, 87, 76, 65, Inside/binary>>,
+    {File, Log, [_, First, Second | _]} =
+        log(Config, [{row, 1, <<"text">>}, {row, 2, Entry}, {row, 3, <<"text">>}]),
+    [begin
+         %% The byte that says that a term follows
+         ok = file:write_file(File, with_other_byte(First + 8, Damaged)),
+         ok = docket_mnesia_log:salvage(File, File ++ ".new", all, fun(_) -> true end),
+         ?assertEqual({Left, Left}, {Left, rows(File ++ ".new")})
+     end || {Damaged, Left} <- [{Log, [1, 3]}, {binary:part(Log, 0, Second), [1]}]].
+
+%% Each change of the position makes a file read ahead again.
+positions(Config) ->
+    {File, Log, _} = log(Config, [{row, N, <<"text">>} || N <- lists:seq(1, 100)]),
+    ok = file:write_file(File, Log),
+    Position = {file, position, 2},
+    1 = erlang:trace_pattern(Position, true, [call_count]),
+    ok = docket_mnesia_log:salvage(File, File ++ ".new", all, fun(_) -> true end),
+    {call_count, Calls} = erlang:trace_info(Position, call_count),
+    _ = erlang:trace_pattern(Position, false, [call_count]),
+    ?assert(Calls < 5),
+    ?assertEqual(100, length(rows(File ++ ".new"))).
 
 rows(File) ->
     {ok, Log} = disk_log:open([{name, make_ref()}, {file, File}, {mode, read_only}]),
