@@ -8,27 +8,34 @@
 -export([read/4]).
 
 %% @doc Opens a file, or a repaired copy of it, and calls a function with the table. The error
-%% `copy' names the copy; the other errors are those of dets:open_file/2.
+%% `copy' names the directory of the copy, in which the copy or its repair cannot be written. The
+%% other errors are those of dets:open_file/2 and of the function.
 -spec read(file:filename(), Copy :: file:filename(), Options :: [term()],
-           fun((dets:tab_name()) -> Result)) ->
-          {ok, Result} | {error, {copy, {file:filename(), Reason :: term()}} | term()}.
+           fun((dets:tab_name()) -> Result | {error, term()})) ->
+          {ok, Result} | {error, {copy, {Dir :: file:filename(), Reason :: term()}} | term()}.
 read(File, Copy, Options, Fun) ->
-    case opened(File, [{access, read}, {repair, false} | Options], Fun) of
+    case read_table(File, [{access, read}, {repair, false} | Options], Fun) of
         {error, {needs_repair, _}} ->
             Result = case file:copy(File, Copy) of
-                         {ok, _} -> opened(Copy, Options, Fun);
-                         {error, Reason} -> {error, {copy, {Copy, Reason}}}
+                         {ok, _} -> read_table(Copy, Options, Fun);
+                         {error, Reason} -> {error, {file_error, Copy, Reason}}
                      end,
             _ = file:delete(Copy),
-            Result;
+            of_copy(Result, filename:dirname(Copy));
         Result -> Result
     end.
 
-opened(File, Options, Fun) ->
+of_copy({error, {file_error, _, Reason}}, Dir) -> {error, {copy, {Dir, Reason}}};
+of_copy(Result, _) -> Result.
+
+read_table(File, Options, Fun) ->
     case dets:open_file(make_ref(), [{file, File} | Options]) of
         {ok, Table} ->
             Result = Fun(Table),
             _ = dets:close(Table),
-            {ok, Result};
+            case Result of
+                {error, _} -> Result;
+                _ -> {ok, Result}
+            end;
         {error, _} = Error -> Error
     end.

@@ -20,6 +20,7 @@
 check_own() ->
     case {check(), docket_config:get(force), docket_cluster:nodes()} of
         {ok, _, _} -> ok;
+        {{error, {directory, _}} = Error, _, _} -> Error;
         {{error, {files, Reason}} = Error, IsForced, Nodes} ->
             case {is_loss(Reason), IsForced, Nodes} of
                 {false, _, _} -> Error;
@@ -47,6 +48,7 @@ forced() ->
 check_or_clear(Nodes) ->
     case check() of
         ok -> ok;
+        {error, {directory, _}} = Error -> Error;
         {error, {files, Reason}} = Error ->
             case is_loss(Reason) andalso clear() of
                 false -> Error;
@@ -71,7 +73,7 @@ has_half_joined() ->
     end.
 
 is_loss({unreadable, _}) -> false;
-is_loss({not_removed, _}) -> false;
+is_loss({not_changed, _}) -> false;
 is_loss(_) -> true.
 
 check() -> in_directory(fun docket_mnesia_files:check/1).
@@ -112,6 +114,7 @@ in_directory(Fun) ->
                 ok -> ok;
                 {ok, _} = Done -> Done;
                 {error, Reason} when is_atom(Reason) -> {error, {directory, {Dir, Reason}}};
+                {error, {write, NotWritten}} -> {error, {directory, NotWritten}};
                 {error, Reason} -> {error, {files, Reason}}
             end
     end.
@@ -120,11 +123,17 @@ in_directory(Fun) ->
 -spec format_error(error()) -> unicode:chardata().
 format_error({directory, Error}) -> docket_directory:format_error({write, Error});
 format_error({files, {What, _} = Reason}) when What =:= damaged; What =:= missing ->
-    [reason(Reason), ": put back a copy of the directory, or start once with DOCKET_FORCE=true to "
-     "go on with what is left"];
+    [reason(Reason), ": put back a copy of the directory"
+     | case docket_config:get(force) of
+           %% The same damage has come again.
+           true -> "";
+           false -> ", or start once with DOCKET_FORCE=true to go on with what is left"
+       end];
 format_error({files, {What, _} = Reason}) when What =:= no_schema; What =:= bad_schema ->
     [reason(Reason), ", which describes its tables: put back a copy of the directory, or choose an "
      "empty one (DOCKET_DIR)"];
+format_error({files, {_, {_, Full}} = Reason}) when Full =:= enospc; Full =:= edquot ->
+    [reason(Reason), ": free space there"];
 format_error({files, Reason}) -> [reason(Reason), ": check that this user may do that"].
 
 reason({no_schema, Dir}) -> ["the directory ", Dir, " lacks the file schema.DAT"];
@@ -133,5 +142,5 @@ reason({damaged, File}) -> ["the file ", File, " is damaged"];
 reason({missing, File}) -> ["the file ", File, " is missing"];
 reason({unreadable, {File, Reason}}) ->
     ["the file ", File, " cannot be read (", file:format_error(Reason), $)];
-reason({not_removed, {File, Reason}}) ->
+reason({not_changed, {File, Reason}}) ->
     ["the file ", File, " cannot be changed or removed (", file:format_error(Reason), $)].

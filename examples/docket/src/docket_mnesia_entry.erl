@@ -60,5 +60,12 @@ all(_, _) -> false.
 -spec is_header(term()) -> boolean().
 is_header(Entry) -> is_header(dcd_log, Entry).
 
-is_header(Kind, {log_header, Kind, Version, _, _, _}) -> is_list(Version);
+is_header(Kind, {log_header, Kind, Version, _, _, _}) -> is_version(Kind, Version);
 is_header(_, _) -> false.
+
+%% Mnesia ends when it reads another version of the first two, and takes such a header of a table
+%% for a row.
+is_version(trans_log, Version) ->
+    lists:member(Version, [mnesia_log:version(), "4.0", "4.1", "4.2"]);
+is_version(decision_tab, Version) -> Version =:= mnesia_log:decision_tab_version();
+is_version(_, Version) -> is_list(Version) andalso Version >= "1.0".

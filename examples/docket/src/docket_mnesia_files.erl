@@ -18,7 +18,8 @@
 
 -type error() :: {damaged | missing, file:filename()}
                | {no_schema | bad_schema, Dir :: file:filename()}
-               | {unreadable | not_removed, {file:filename(), file:posix() | badarg}}.
+               | {unreadable | not_changed, {file:filename(), file:posix() | badarg}}
+               | {write, {Dir :: file:filename(), file:posix()}}.
 
 -define(SCHEMA, "schema.DAT").
 -define(SCHEMA_COPY, "docket.schema").
@@ -30,6 +31,8 @@
 %% The changes of a table since its file was written
 -define(CHANGES, ".DCL").
 -define(LOGS, [?TABLE, ?CHANGES, ".LOG"]).
+%% The rest of a damaged file, until it takes its place
+-define(LEFT, ".left").
 %% The beginning of the names of all tables
 -define(OWN, "docket_").
 -define(DECISIONS, "DECISION_TAB.LOG").
@@ -43,10 +46,10 @@ check(Dir) ->
     case {file:list_dir(Dir), schema(Dir)} of
         {{ok, Names}, {ok, Schema}} ->
             docket_attempt:steps(
-              [fun() -> tables(Dir, Schema) end, fun() -> latest(Dir) end
-               | [fun() -> log(filename:join(Dir, Log), Schema) end
+              [fun() -> check_tables(Dir, Schema) end, fun() -> check_latest(Dir) end
+               | [fun() -> check_log(filename:join(Dir, Log), Schema) end
                   || Log <- logs(Names, ?LOGS)]]
-              ++ [fun() -> known_tables(Dir, logs(Names, [?TABLE]), Schema) end]);
+              ++ [fun() -> check_unknown(Dir, logs(Names, [?TABLE]), Schema) end]);
         {{ok, _}, Error} -> Error;
         {{error, Reason}, _} -> {error, {unreadable, {Dir, Reason}}}
     end.
@@ -57,10 +60,14 @@ logs(Names, Extensions) ->
 
 %% @doc Makes Mnesia start with what is left of a damaged database, and returns all damages. A
 %% damaged file gets another name. In place of a table comes one with the rows that are left, and in
-%% place of a log its changes before the damage. Mnesia would not start with some damages, and go on
-%% without a whole file because of others.
+%% place of a log its changes before the damage. With some damages Mnesia does not start. With
+%% others it drops the whole file.
 -spec set_aside(file:filename()) -> {ok, [error()]} | {error, error()}.
-set_aside(Dir) -> set_aside(Dir, []).
+set_aside(Dir) ->
+    %% A node that ended meanwhile has left them.
+    _ = [file:delete(filename:join(Dir, Name))
+         || Name <- filelib:wildcard("*" ++ ?LEFT, Dir), is_log(filename:rootname(Name))],
+    set_aside(Dir, []).
 
 set_aside(Dir, Before) ->
     case check(Dir) of
@@ -73,19 +80,32 @@ set_aside(Dir, Before) ->
             end
     end.
 
+%% The damaged file keeps its name until the rest takes its place in one step: this node may end at
+%% any time.
 mend(Dir, {damaged, File}) ->
-    Left = File ++ ".left",
+    Left = File ++ ?LEFT,
     done(File, docket_attempt:steps([fun() -> salvaged(Dir, File, Left) end,
-                                     fun() -> file:rename(File, unused(File)) end,
+                                     fun() -> kept(File, unused(File)) end,
                                      fun() -> take_place(Left, File) end]));
 mend(_, {missing, File}) -> done(File, replaced(File));
 mend(_, Error) -> {error, Error}.
 
-%% Changes that were made behind a damage may need the damaged one. Without the decisions Mnesia
-%% starts too.
+%% Not all file systems have links.
+kept(File, Other) ->
+    case file:make_link(File, Other) of
+        ok -> ok;
+        {error, _} ->
+            case file:copy(File, Other) of
+                {ok, _} -> ok;
+                {error, _} = Error -> Error
+            end
+    end.
+
+%% Of a log, only the changes before the damage stay: a later one may build on a lost one. Nothing
+%% of the decisions stays: Mnesia starts without them.
 salvaged(Dir, File, Left) ->
     {ok, Schema} = schema(Dir),
-    {_, IsKnown} = form(File, Schema),
+    {_, IsKnown} = expected(File, Schema),
     case {filename:extension(File), filename:basename(File)} of
         {".LOG", Name} when Name =/= ?LATEST, Name =/= ?PREVIOUS -> ok;
         {".LOG", _} -> docket_mnesia_log:salvage(File, Left, first, IsKnown);
@@ -104,8 +124,16 @@ take_place(Left, File) ->
 replaced(File) ->
     case {filename:extension(File), filename:basename(File)} of
         {?TABLE, _} -> docket_mnesia_log:write(File, [mnesia_log:dcd_log_header()]);
-        {_, ?LATEST} -> note_starting(filename:dirname(File));
-        _ -> ok
+        {_, ?LATEST} ->
+            ok = note_starting(filename:dirname(File)),
+            deleted(File);
+        _ -> deleted(File)
+    end.
+
+deleted(File) ->
+    case file:delete(File) of
+        {error, enoent} -> ok;
+        Result -> Result
     end.
 
 %% An earlier damage may have set a file aside too.
@@ -118,7 +146,7 @@ unused(Name, Next) ->
     end.
 
 done(_, ok) -> ok;
-done(File, {error, Reason}) -> {error, {not_removed, {File, Reason}}}.
+done(File, {error, Reason}) -> {error, {not_changed, {File, Reason}}}.
 
 %% @doc Notes that Mnesia is about to start. It removes its former log then, and makes a new one.
 -spec note_starting(file:filename()) -> ok.
@@ -164,11 +192,7 @@ remove(Dir) ->
         {error, Reason} -> {error, {unreadable, {Dir, Reason}}}
     end.
 
-removed(File) ->
-    case file:delete(File) of
-        {error, enoent} -> ok;
-        Result -> done(File, Result)
-    end.
+removed(File) -> done(File, deleted(File)).
 
 %% @doc Tells whether the note of note_started/1 is there. Without it, somebody has removed the
 %% files of Mnesia while it ran.
@@ -186,7 +210,7 @@ is_log(Name) ->
 
 %% While Mnesia runs, at least one of two logs is whole: it makes a new log when the former one has
 %% its other name.
-latest(Dir) ->
+check_latest(Dir) ->
     [Started, Previous, Latest] = [filename:join(Dir, Name)
                                    || Name <- [?STARTED, ?PREVIOUS, ?LATEST]],
     case filelib:is_regular(Started) andalso not filelib:is_regular(Previous)
@@ -197,7 +221,7 @@ latest(Dir) ->
     end.
 
 %% Each table with a copy on this disk has its file.
-tables(Dir, Schema) ->
+check_tables(Dir, Schema) ->
     Files = [filename:join(Dir, Name) || Name <- names(Schema)],
     case [Missing || Missing <- Files, not filelib:is_regular(Missing)] of
         [] -> ok;
@@ -214,7 +238,7 @@ is_on_disk(_, Properties) ->
 
 %% A damaged schema may lack a table, and docket would make a new one. Mnesia makes the file of a
 %% new table before the schema has it, but without rows.
-known_tables(Dir, Files, Schema) ->
+check_unknown(Dir, Files, Schema) ->
     IsHeader = fun docket_mnesia_entry:is_header/1,
     case [File || File <- Files -- names(Schema),
                   docket_mnesia_log:check(filename:join(Dir, File), none, IsHeader) =/= ok] of
@@ -232,8 +256,8 @@ schema(Dir) ->
                 true -> {ok, Tables};
                 false -> {error, {bad_schema, Dir}}
             end;
-        {error, {copy, NotCopied}} -> {error, {not_removed, NotCopied}};
-        {error, {file_error, File, Reason}} when Reason =/= enoent ->
+        {error, {copy, NotCopied}} -> {error, {write, NotCopied}};
+        {error, {file_error, _, Reason}} when Reason =/= enoent ->
             {error, {unreadable, {File, Reason}}};
         {error, _} -> {error, {bad_schema, Dir}}
     end.
@@ -246,8 +270,8 @@ described(Schema) ->
                        end
                end, [], Schema).
 
-log(File, Schema) ->
-    {Tail, IsKnown} = form(File, Schema),
+check_log(File, Schema) ->
+    {Tail, IsKnown} = expected(File, Schema),
     case docket_mnesia_log:check(File, Tail, IsKnown) of
         ok -> ok;
         damaged -> {error, {damaged, File}};
@@ -258,7 +282,7 @@ log(File, Schema) ->
 %% of decisions their names when they are complete. While the former log is there, Mnesia writes its
 %% changes into the files of the tables. If that fails because the disk is full, Mnesia does it
 %% again.
-form(File, Schema) ->
+expected(File, Schema) ->
     Name = filename:basename(File),
     Table = filename:rootname(Name),
     HasPrevious = filelib:is_regular(filename:join(filename:dirname(File), ?PREVIOUS)),

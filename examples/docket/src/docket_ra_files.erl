@@ -121,7 +121,7 @@ read_row(Dir, Name, Key) ->
     case docket_dets:read(File, filename:join(Dir, ?PROBE), [],
                           fun(Table) -> dets:lookup(Table, Key) end) of
         {ok, [Row]} -> {ok, Row, File};
-        {error, {copy, {_, Reason}}} -> unreadable(Reason, File);
+        {error, {copy, NotCopied}} -> {error, {write, NotCopied}};
         {error, {file_error, _, Reason}} -> unreadable(Reason, File);
         _ -> {error, {damaged, File}}
     end.

@@ -3,12 +3,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([of_a_node/1, decoded/1, set_aside/1, foreign/1]).
+-export([of_a_node/1, decoded/1, unreadable/1, set_aside/1, interrupted/1, foreign/1]).
 
 -import(docket_mnesia_log_SUITE, [with_other_byte/2]).
 -import(docket_nodes, [started/2, dir/2, kill/1, stopped/1, on/4, new_case/1]).
 
-all() -> [of_a_node, decoded, set_aside, foreign].
+all() -> [of_a_node, decoded, unreadable, set_aside, interrupted, foreign].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "a", Config).
 
@@ -112,10 +112,15 @@ decoded(Config) ->
                              {"docket_case.DCD", "dcd_log"}, {"LATEST.LOG", "commit"},
                              {"LATEST.LOG", "write"}, {"DECISION_TAB.LOG", "trans_tid"},
                              {"DECISION_TAB.LOG", "decision_list"},
-                             {"DECISION_TAB.LOG", last}]],
+                             {"DECISION_TAB.LOG", last}, {"DECISION_TAB.LOG", version},
+                             {"LATEST.LOG", version}]],
     ?assertEqual(ok, check_as(Name, Dir)).
 
-%% Another last character in each place of an atom, or no last byte
+%% Another version in the header, another last character in each place of an atom, or no last byte
+damages(version, Bytes) ->
+    %% The header is the first entry, and its version the first text of three characters.
+    {At, _} = binary:match(Bytes, <<107, 3:16>>),
+    [with_other_byte(At + 3, Bytes)];
 damages(last, Bytes) -> [binary:part(Bytes, 0, byte_size(Bytes) - 1)];
 damages(Text, Bytes) ->
     [_ | _] = Places = binary:matches(Bytes, atom(Text)),
@@ -153,6 +158,43 @@ set_aside(Config) ->
     ?assertEqual(11, on(Peer, ets, info, [docket_event, size])),
     _ = new_case(Peer),
     stopped([Peer]).
+
+%% An error of reading, and no room for the copy of the schema or for its repair, are no damage.
+unreadable(Config) ->
+    [Name] = docket_nodes:names(),
+    Dir = of_killed(Name, Config),
+    Schema = filename:join(Dir, "schema.DAT"),
+    Eio = {error, {file_error, Schema, eio}},
+    ?assertEqual(Eio, docket_dets:read(Schema, Schema ++ ".copy", [{keypos, 2}],
+                                       fun(_) -> Eio end)),
+    {ok, Bytes} = file:read_file(Schema),
+    [begin
+         ok = file:write_file(Schema, Now),
+         ok = file:make_dir(filename:join(Dir, Taken)),
+         ?assertEqual({Taken, {error, {write, {Dir, eisdir}}}}, {Taken, check_as(Name, Dir)}),
+         ok = file:del_dir(filename:join(Dir, Taken))
+     end || {Now, Taken} <- [{left_open(Bytes), "docket.schema"},
+                             {left_open(Bytes), "docket.schema.TMP"}]],
+    ok = file:write_file(Schema, Bytes),
+    ?assertEqual(ok, check_as(Name, Dir)).
+
+%% The node cannot write what is left, or ends before that takes the place of a damaged file. The
+%% file is still there afterwards.
+interrupted(Config) ->
+    [Name] = docket_nodes:names(),
+    Dir = of_killed(Name, Config),
+    File = filename:join(Dir, "docket_event.DCD"),
+    ok = file:write_file(File, <<"damaged">>),
+    ok = file:write_file(File ++ ".left", <<"of an earlier start">>),
+    ok = file:write_file(filename:join(Dir, "my.left"), <<"of another program">>),
+    ok = file:make_dir(File ++ ".new"),
+    ?assertEqual({error, {not_changed, {File, eisdir}}}, call_as(Name, set_aside, Dir)),
+    ?assertEqual({ok, <<"damaged">>}, file:read_file(File)),
+    ok = file:del_dir(File ++ ".new"),
+    ?assertEqual({ok, [{damaged, File}]}, call_as(Name, set_aside, Dir)),
+    ?assertEqual(["my.left"], filelib:wildcard("*.left", Dir)),
+    ?assertEqual({ok, <<"damaged">>}, file:read_file(File ++ ".damaged")),
+    ?assertEqual(ok, check_as(Name, Dir)).
 
 %% Files of others stay, whatever their names end with.
 foreign(Config) ->
