@@ -25,7 +25,8 @@
                 check = none :: none | reference(),       % the timer of the next check
                 left_out = none :: none | integer(),      % since when it gets no changes
                 loaded = own :: docket_mnesia_schema:loaded(),
-                home = none :: docket_directory:name(),   % as docket has found it
+                first = none :: docket_directory:name(),  % docket has locked it at its start
+                home = none :: docket_directory:name(),   % the one in use
                 lock = none :: docket_directory:lock(),   % of a directory that replaced that one
                 limit = 0 :: non_neg_integer(),           % of an attempt to start, milliseconds
                 upgrade = none :: none | term()}).        % why the last upgrade failed
@@ -48,7 +49,9 @@ disk_failed() ->
 init([]) ->
     process_flag(trap_exit, true),
     ok = docket_mnesia_decisions:init(),
-    first(docket_cluster:nodes(), #state{limit = docket_config:get(start_timeout), home = home()}).
+    Home = home(),
+    first(docket_cluster:nodes(), #state{limit = docket_config:get(start_timeout), first = Home,
+                                         home = Home}).
 
 home() ->
     case docket_config:get(dir) of
@@ -139,29 +142,32 @@ attempted(State) ->
             {noreply, again_later(docket_mnesia_schema:format_error(Reason), State)}
     end.
 
-%% Another directory has the path of the one that docket has locked and checked at its start.
-elsewhere(#state{lock = Former} = State) ->
+%% Another directory has the path of the one that docket has locked and checked at its start, or
+%% that one has its path again.
+elsewhere(#state{lock = Former, first = First} = State) ->
     Dir = docket_config:get(dir),
     ok = docket_directory:unlock(Former),
-    case docket_directory:lock(Dir) of
-        {ok, Lock} ->
-            Locked = State#state{lock = Lock},
-            case docket_identity:check(Dir) of
-                ok -> attempted(Locked#state{home = home()});
-                {error, Reason} ->
-                    {noreply, again_later(docket_identity:format_error(Reason), Locked)}
-            end;
+    case home() =/= First andalso docket_directory:lock(Dir) of
+        false -> moved(Dir, State#state{lock = none});
+        {ok, Lock} -> moved(Dir, State#state{lock = Lock});
         {error, Reason} ->
             {noreply, again_later(docket_directory:format_error(Reason), State#state{lock = none})}
+    end.
+
+moved(Dir, State) ->
+    case docket_identity:check(Dir) of
+        ok -> attempted(State#state{home = home()});
+        {error, Reason} -> {noreply, again_later(docket_identity:format_error(Reason), State)}
     end.
 
 reason(write) -> "the directory has no space left, or cannot be written";
 reason(removed) ->
     ["the directory ", docket_config:get(dir), " was removed or unmounted while this node ran: "
-     "this node takes the cases of "
+     "this node "
      | case docket_cluster:nodes() of
-           [_] -> "the directory that is there now, which may be none";
-           _ -> "the other nodes"
+           [_] -> "goes on with the directory that is there now. If that is empty, it makes a new "
+                      "database";
+           _ -> "takes the cases of the other nodes"
        end].
 
 again_later(Why, #state{waits = Waits} = State) ->

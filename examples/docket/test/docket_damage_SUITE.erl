@@ -4,16 +4,16 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([one_of_three/1, of_another/1, half_joined/1, left_behind/1, two_of_three/1,
-         lost_log/1, all_of_three/1, other_end/1, no_failure/1, gone/1]).
+         lost_log/1, all_of_three/1, other_end/1, no_failure/1, gone/1, back/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, on/4, new_case/1,
-                       new_case_again/1, show/2, until/1, until/3, lines/1]).
+                       new_case_again/1, show/2, is_ready/1, until/1, until/3, lines/1]).
 
 -define(WAITS_FOR_OTHERS, "does not load its cases, and waits for those of another node: ").
 
 all() ->
     [one_of_three, of_another, half_joined, left_behind, two_of_three, lost_log, all_of_three,
-     other_end, no_failure, gone].
+     other_end, no_failure, gone, back].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abc", Config).
 
@@ -189,6 +189,27 @@ gone(Config) ->
     {ok, _} = docket_directory:read(filename:join(Dir, "docket.node")),
     _ = new_case(Peer),
     stopped([Peer]).
+
+%% The directory comes back: it was unmounted for a while. docket still has it locked.
+back(Config) ->
+    [First | _] = docket_nodes:names(),
+    %% Time to give another directory its path
+    [Peer] = started([First], [{retry, 1000} | Config]),
+    Id = new_case(Peer),
+    Dir = dir(First, Config),
+    ok = away(Dir, Dir ++ ".gone", Peer),
+    ok = until(Peer, ready, true),
+    ok = away(Dir, Dir ++ ".other", Peer),
+    ok = file:rename(Dir ++ ".gone", Dir),
+    ok = until(fun() -> is_ready(Peer) orelse saying("another process uses", Peer) =/= [] end),
+    ?assertMatch({ok, _}, show(Id, Peer)),
+    stopped([Peer]).
+
+away(Dir, Other, Peer) ->
+    Before = length(saying("was removed or unmounted", Peer)),
+    ok = file:rename(Dir, Other),
+    ?assertNotMatch({ok, _}, docket_nodes:create(Peer)),
+    until(fun() -> length(saying("was removed or unmounted", Peer)) > Before end).
 
 with_cases(Names, Config) ->
     [A | _] = Peers = started(Names, Config),
