@@ -19,7 +19,7 @@
 %% @hidden
 -module(docket_mnesia_decisions).
 
--export([init/0, stop/0, kill/0, silence/1, await_logged/0, sync_log/0]).
+-export([init/0, stop/0, kill/0, silence/1, await_logged/0, sync_log/0, sync_new_log/0]).
 -export([dump/0, dump_if_due/0, before_start/1, starts/2, change_table/2, hold/1]).
 
 -include_lib("kernel/include/file.hrl").
@@ -142,6 +142,18 @@ sync_log() ->
         false -> ok
     end.
 
+%% @doc Writes a log that is new since the last call to the disk, in a process of its own. The
+%% calling process remembers the log. Mnesia itself dumps its log for each change of the tables, on
+%% all nodes, and leaves the header of the new log in memory. After a loss of power of all nodes, a
+%% log without a header counts as damaged.
+-spec sync_new_log() -> ok.
+sync_new_log() ->
+    Log = inode(latest()),
+    _ = [spawn(fun sync_log/0) || put({?MODULE, log}, Log) =/= Log, is_integer(Log)],
+    ok.
+
+latest() -> filename:join(mnesia:system_info(directory), "LATEST.LOG").
+
 %% @doc Begins a dump in a process of its own, if the log has so many changes, or the last dump was
 %% so long ago, that it is due. The calling process remembers the last one.
 -spec dump_if_due() -> ok.
@@ -164,8 +176,8 @@ dump() -> docket_worker:run(fun dumped/0, ?DUMP_MS, mnesia_tm) =:= {done, true}.
 
 %% The locks wait for the end of each change.
 dumped() ->
-    [Log, Former] = [filename:join(mnesia:system_info(directory), Name)
-                     || Name <- ["LATEST.LOG", "PREVIOUS.LOG"]],
+    Log = latest(),
+    Former = filename:join(filename:dirname(Log), "PREVIOUS.LOG"),
     %% The locks must not wait for a dump that goes on.
     ok = until(fun() -> is_atom(inode(Former)) end, infinity),
     {atomic, {Dumper, Ended}} =
@@ -175,8 +187,8 @@ dumped() ->
                                    Process = spawn_monitor(fun() -> exit(mnesia:dump_log()) end),
                                    ok = until(fun() -> has_begun(Log, Before, Process) end,
                                               infinity),
-                                   %% Mnesia deletes the former log, but does not write the header
-                                   %% of the new one to the disk.
+                                   %% Mnesia deletes the former log soon, but does not write the
+                                   %% header of the new one to the disk.
                                    ok = sync_log(),
                                    Process
                            end),

@@ -183,6 +183,7 @@ checked(State) ->
     case mnesia:system_info(is_running) of
         yes ->
             ok = docket_mnesia_decisions:dump_if_due(),
+            ok = docket_mnesia_decisions:sync_new_log(),
             seen(State);
         _ -> again_later("Mnesia has ended, and starts again", State)
     end.
