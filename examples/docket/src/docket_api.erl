@@ -19,13 +19,11 @@ answer(#{method := Method, path := Path, query := Query} = Request) ->
     case methods(Path) of
         [] -> failure(404, not_found, "nothing has this address");
         Methods ->
-            case lists:member(Method, Methods) of
-                true ->
-                    with(case takes_query(Method, Path) of
-                             true -> {ok, Query};
-                             false -> docket_input:none(Query)
-                         end, fun(_) -> route(Method, Path, Request) end);
-                false -> bad_method("this address", Methods)
+            case lists:keyfind(Method, 1, Methods) of
+                {_, with_query} -> route(Method, Path, Request);
+                {_, without_query} ->
+                    with(docket_input:none(Query), fun(_) -> route(Method, Path, Request) end);
+                false -> bad_method("this address", [Name || {Name, _} <- Methods])
             end
     end.
 
@@ -36,20 +34,16 @@ bad_method(Where, Methods) ->
     {Status, Headers, Body} = failure(405, bad_method, [Where, " takes ", Names]),
     {Status, [{"allow", Names} | Headers], Body}.
 
-methods([<<"cases">>]) -> [<<"GET">>, <<"POST">>];
-methods([<<"cases">>, _]) -> [<<"GET">>, <<"PATCH">>, <<"DELETE">>];
-methods([<<"cases">>, _, <<"events">>]) -> [<<"GET">>];
-methods([<<"cases">>, _, <<"documents">>]) -> [<<"POST">>];
-methods([<<"cases">>, _, <<"documents">>, _]) -> [<<"GET">>, <<"DELETE">>];
-methods([<<"picture">>]) -> [<<"GET">>];
+%% Returns the methods that an address takes, and whether they take a query.
+methods([<<"cases">>]) -> [{<<"GET">>, with_query}, {<<"POST">>, without_query}];
+methods([<<"cases">>, _]) ->
+    [{<<"GET">>, without_query}, {<<"PATCH">>, without_query}, {<<"DELETE">>, with_query}];
+methods([<<"cases">>, _, <<"events">>]) -> [{<<"GET">>, with_query}];
+methods([<<"cases">>, _, <<"documents">>]) -> [{<<"POST">>, with_query}];
+methods([<<"cases">>, _, <<"documents">>, _]) ->
+    [{<<"GET">>, without_query}, {<<"DELETE">>, without_query}];
+methods([<<"picture">>]) -> [{<<"GET">>, with_query}];
 methods(_) -> [].
-
-takes_query(<<"GET">>, [<<"cases">>]) -> true;
-takes_query(<<"DELETE">>, [<<"cases">>, _]) -> true;
-takes_query(<<"GET">>, [<<"cases">>, _, <<"events">>]) -> true;
-takes_query(<<"POST">>, [<<"cases">>, _, <<"documents">>]) -> true;
-takes_query(<<"GET">>, [<<"picture">>]) -> true;
-takes_query(_, _) -> false.
 
 route(<<"GET">>, [<<"cases">>], #{query := Query, user := User}) ->
     with(docket_input:list(Query),
