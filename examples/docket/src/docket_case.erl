@@ -6,8 +6,8 @@
 -module(docket_case).
 
 -export([new/3, change/3, attach/3, detach/3]).
--export([table/1, newest/0, upgraded/1, fitted/2, is_row/1, is_key/1, key/1, version/1,
-         document/2, numbers/1, shows/2, view/1]).
+-export([table/1, newest/0, upgraded/1, fitted/2, is_row/1, is_key/1, is_list_of/2, key/1,
+         version/1, document/2, numbers/1, shows/2, view/1]).
 
 -export_type(['case'/0, key/0, owner/0, fields/0, party/0, document/0, document_number/0,
               version/0, filter/0]).
@@ -111,8 +111,8 @@ is_row(#docket_case{key = Key, version = Version, state = State, opened = Opened
                     closed = Closed}) ->
     is_key(Key) andalso is_integer(Version) andalso lists:member(State, [open, closed])
         andalso docket_time:is_time(Opened) andalso docket_time:is_time(Changed)
-        andalso is_text(Title) andalso all(fun is_party/1, Parties)
-        andalso all(fun is_document/1, Documents)
+        andalso is_text(Title) andalso is_list_of(fun is_party/1, Parties)
+        andalso is_list_of(fun is_document/1, Documents)
         andalso (Closed =:= none orelse docket_time:is_time(Closed));
 is_row(Row) ->
     tuple_size(Row) =:= record_info(size, docket_case) - 1 andalso is_row(upgraded(Row)).
@@ -132,8 +132,11 @@ is_document(_) -> false.
 %% JSON has only UTF-8.
 is_text(Text) -> is_binary(Text) andalso unicode:characters_to_binary(Text) =:= Text.
 
-all(Is, List) when length(List) >= 0 -> lists:all(Is, List);
-all(_, _) -> false.
+%% @doc Tells whether a term is a list whose elements are all as wanted. A damaged list may have
+%% another tail than the empty list.
+-spec is_list_of(fun((term()) -> boolean()), term()) -> boolean().
+is_list_of(Is, List) when length(List) >= 0 -> lists:all(Is, List);
+is_list_of(_, _) -> false.
 
 %% @doc Returns the key of a case.
 -spec key('case'()) -> key().

@@ -24,7 +24,8 @@ check(Dir, Bytes) ->
     first_error([filelib:ensure_dir(Probe), file:write_file(Probe, <<0:(8 * Bytes)>>),
                  file:delete(Probe)]).
 
-%% @doc Names a directory. Another directory at the same path has another name.
+%% @doc Names a directory. Another directory at the same path has another name. But after a
+%% directory was removed, a new one may get its number, and so its name.
 -spec name(file:filename()) -> name().
 name(Dir) ->
     case file:read_file_info(Dir) of
@@ -61,7 +62,7 @@ unlock(Socket) -> gen_tcp:close(Socket).
 -spec read(file:filename()) -> {ok, [term()]} | damaged | {error, file:posix() | badarg | terminated
                                                            | system_limit}.
 read(File) ->
-    %% file:consult/1 fails if it can open a file, but not read it.
+    %% file:consult/1 raises an error if it can open a file, but not read it.
     case file:read_file(File) of
         {ok, _} ->
             case file:consult(File) of

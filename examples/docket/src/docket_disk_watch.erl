@@ -17,8 +17,9 @@ start() ->
         Other -> {error, {mnesia_event, Other}}
     end.
 
-%% @doc Tells what has failed since the start: a write, or the files are gone. The process of Mnesia
-%% that notices a failed write has done so, and has sent the event, when this asks.
+%% @doc Tells what has failed since the start: a write, or the files are gone, which counts more.
+%% `not_running': Mnesia has ended, or does not answer within 5 seconds. The process of Mnesia that
+%% notices a failed write has done so, and has sent the event, when this asks.
 -spec failure() -> none | write | removed | not_running.
 failure() ->
     try

@@ -29,7 +29,8 @@ is_row(#docket_event{key = Key, at = At, what = What}) ->
     is_key(Key) andalso docket_time:is_time(At) andalso is_what(What);
 is_row(_) -> false.
 
-is_what({changed, Fields}) when length(Fields) >= 0 -> Fields -- [title, parties, state] =:= [];
+is_what({changed, Fields}) ->
+    docket_case:is_list_of(fun is_atom/1, Fields) andalso Fields -- [title, parties, state] =:= [];
 is_what({What, Number}) when What =:= attached; What =:= detached -> is_integer(Number);
 is_what(What) -> What =:= created orelse What =:= removed.
 

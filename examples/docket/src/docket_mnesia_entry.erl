@@ -36,12 +36,13 @@ is_logged(Commit) when element(1, Commit) =:= commit, tuple_size(Commit) > 6 ->
     Decision = element(3, Commit),
     Changes = element(5, Commit),
     (Decision =:= presume_commit orelse is_decision(Decision))
-        andalso all(fun is_change/1, Changes);
+        andalso docket_case:is_list_of(fun is_change/1, Changes);
 is_logged(Entry) -> is_header(trans_log, Entry) orelse is_decision(Entry).
 
 %% @doc Tells whether an entry may be in the file of decisions: whether changes were made.
 -spec is_decided(term()) -> boolean().
-is_decided({decision_list, Decisions}) -> all(fun is_decision/1, Decisions);
+is_decided({decision_list, Decisions}) ->
+    docket_case:is_list_of(fun is_decision/1, Decisions);
 is_decided(Entry) -> is_header(decision_tab, Entry).
 
 is_decision({decision, {tid, Count, _}, Outcome, _, _}) ->
@@ -51,10 +52,6 @@ is_decision({trans_tid, serial, Count}) -> is_integer(Count);
 is_decision({What, Node, _, _}) when What =:= mnesia_up; What =:= mnesia_down -> is_atom(Node);
 is_decision({master_nodes, Table, Nodes}) -> is_atom(Table) andalso is_list(Nodes);
 is_decision(_) -> false.
-
-%% A damaged list may have another tail than the empty list.
-all(Is, List) when length(List) >= 0 -> lists:all(Is, List);
-all(_, _) -> false.
 
 %% @doc Tells whether an entry is the header of a table: the first one of its file, and no row.
 -spec is_header(term()) -> boolean().

@@ -112,6 +112,9 @@ from(Ready) ->
 %% such setting.
 end_start() ->
     Loaded = loaded(),
+    _ = [docket:say(["DOCKET_FORCE has no effect: this node has the cases of ",
+                     docket_config:names(Sources), ". Start it without DOCKET_FORCE the next time"])
+         || docket_config:get(force), Loaded =:= from_others, [_ | _] = Sources <- [sources()]],
     _ = mnesia:set_master_nodes([]),
     {loaded, Loaded}.
 
@@ -184,9 +187,6 @@ again(Reports) ->
     IsForced = docket_config:get(force) orelse Reports =:= [],
     case {IsForced, Running, Latest} of
         {_, [First | _], _} ->
-            _ = [docket:say(["DOCKET_FORCE has no effect: ", docket_config:names(Running), " run "
-                             "and have all cases. Start this node without DOCKET_FORCE the next "
-                             "time"]) || docket_config:get(force)],
             case docket_mnesia_damage:has_half_joined() of
                 true -> known([fun() -> join(First) end]);
                 false -> loading(Running)

@@ -226,26 +226,25 @@ case_form(#{title := Title, version := Version, parties := Parties}, Action, Typ
      party_fields(case docket_input:rows(Typed) of
                       [] -> [{Name, Role} || #{name := Name, role := Role} <- Parties];
                       Rows -> Rows
-                  end),
+                  end, "Save the case to get more rows"),
      "<button>Save</button></form>"].
 
 create_form(Form) ->
     ["<form method=\"post\" action=\"/cases\">",
      docket_html:field(#{label => "Title", name => "title", required => true, most => 200,
                          value => maps:get(<<"title">>, Form, <<>>)}),
-     party_fields(docket_input:rows(Form)),
+     party_fields(docket_input:rows(Form), "You can add more parties later"),
      "<button>Open the case</button></form>"].
 
-%% The form has a few empty rows for further parties.
-party_fields(Rows) ->
+%% The form has a few empty rows for further parties. The hint says how to get more.
+party_fields(Rows, Hint) ->
     Used = [Row || Row <- Rows, Row =/= {<<>>, <<>>}],
     Most = docket_input:most_parties(),
     All = lists:sublist(Used ++ lists:duplicate(?MORE_ROWS, {<<>>, <<>>}), Most),
     ["<fieldset><legend>Parties</legend>",
      [party_field(integer_to_list(Number), Row)
       || {Number, Row} <- lists:enumerate(All)],
-     "<p>Empty rows do not count. Save the case to get more rows, up to ",
-     integer_to_list(Most), ".</p></fieldset>"].
+     "<p>Empty rows do not count. ", Hint, ", up to ", integer_to_list(Most), ".</p></fieldset>"].
 
 party_field(Number, {Name, Role}) ->
     ["<div class=\"party\">",

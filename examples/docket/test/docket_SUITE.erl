@@ -228,8 +228,14 @@ pages(_) ->
          {_, _} = binary:match(Html, <<"&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; "
                                        "&amp; &#39;">>)
      end || Html <- [List, Page]],
+    %% Each form says how to get more rows for parties.
+    [begin
+         {200, _, Form} = ask(get, Path),
+         ?assertMatch({Path, {_, _}}, {Path, binary:match(Form, Hint)})
+     end || {Path, Hint} <- [{"/new", <<"You can add more parties later, up to">>},
+                             {"/cases/" ++ binary_to_list(Id), <<"Save the case to get more">>}]],
     [{200, _, _} = ask(get, Path)
-     || Path <- ["/new", "/picture", "/style.css", "/script.js", "/?search=x"]],
+     || Path <- ["/picture", "/style.css", "/script.js", "/?search=x"]],
     {404, _, _} = ask(get, "/cases/000000000000"),
     {400, _, _} = ask(get, "/?limit=0").
 

@@ -161,17 +161,21 @@ other_end(Config) ->
 %% Another node asks this one for a flush while Mnesia does not run here. The node does not call its
 %% disk full, and stays in its generation.
 no_failure(Config) ->
-    [First | _] = docket_nodes:names(),
-    [Peer] = started([First], Config),
+    [First, Second | _] = docket_nodes:names(),
+    [Peer, Other] = started([First, Second], Config),
     Generation = on(Peer, docket_generation, current, []),
     ok = on(Peer, sys, suspend, [docket_mnesia_member]),
     stopped = on(Peer, mnesia, stop, []),
     {error, disk} = on(Peer, docket_mnesia_replica, flushed, [Generation]),
     {error, disk} = on(Peer, docket_mnesia_replica, flushed, [Generation]),
+    %% A node that leaves its generation writes that at once.
+    Leave = {docket_generation, leave, 0},
+    1 = on(Peer, erlang, trace_pattern, [Leave, true, [call_count]]),
     ok = on(Peer, sys, resume, [docket_mnesia_member]),
     ok = until(Peer, ready, true),
+    ?assertEqual({call_count, 0}, on(Peer, erlang, trace_info, [Leave, call_count])),
     ?assertEqual([], saying("no space left", Peer)),
-    stopped([Peer]).
+    stopped([Peer, Other]).
 
 %% The directory of a node that is alone goes away while it runs. The node says so, and keeps others
 %% from the new directory.
