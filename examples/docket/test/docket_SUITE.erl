@@ -1,24 +1,25 @@
-%% Tests the running server over HTTP: the API, the pages, bad clients, overload, and its data
-%% directory.
+%% Tests the running server over HTTP: the API, bad clients, overload, and its data directory.
 -module(docket_SUITE).
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
-         too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1, pages/1,
-         forms/1, other_sites/1, refused_forms/1, picture/1, metrics/1, kept/1, bad_directory/1,
-         directory_in_use/1, other_directory/1, damaged_directory/1, removed_directory/1,
-         disk_was_full/1,
-         bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
+         too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1,
+         picture/1, metrics/1, kept/1, bad_directory/1, directory_in_use/1, other_directory/1,
+         damaged_directory/1, removed_directory/1, disk_was_full/1, bad_settings/1, only_memory/1,
+         port_in_use/1, failure/1, not_ready/1]).
+
+-import(docket_client, [new_case/1, path/1, ask/2, ask/3, ask/4, ask_as/3, send/3, status/3,
+                        login/1, code/1, url/1]).
 
 all() ->
     case code:ensure_loaded(json) of
         {module, json} ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
-             slow_client, too_many_clients, overload, overtaken, raw, pages, forms, other_sites,
-             refused_forms, picture, metrics, kept, bad_directory, directory_in_use,
-             other_directory, damaged_directory, removed_directory, disk_was_full, bad_settings,
-             only_memory, port_in_use, failure, not_ready];
+             slow_client, too_many_clients, overload, overtaken, raw, picture, metrics, kept,
+             bad_directory, directory_in_use, other_directory, damaged_directory,
+             removed_directory, disk_was_full, bad_settings, only_memory, port_in_use, failure,
+             not_ready];
         {error, _} ->
             io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
             []
@@ -126,10 +127,7 @@ passwords(_) ->
     %% A name that the server does not take gets its reason, and only with the password.
     [?assertMatch({Name, Error, {401, _, #{<<"error">> := Error}}},
                   {Name, Error,
-                   answer(httpc:request(get, {url("/api/cases"),
-                                              [{"authorization",
-                                                "Basic " ++ code([Name, $:, Password])}]},
-                                        options(), binary()))})
+                   ask_as(Name, Password, "/api/cases")})
      || Name <- [[255], "a\nb", lists:duplicate(65, $a)],
         {Password, Error} <- [{"secret", <<"name">>}, {"wrong!", <<"password">>}]],
     {401, Headers} = status(get, "/", []),
@@ -215,110 +213,6 @@ raw(_) ->
                       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
                       "GET / HTTP/1.1\r\nAuthorization: Basic\r\n\tx\r\n\r\n", rand:bytes(5000)]],
     {200, _} = status(get, "/live", []).
-
-pages(_) ->
-    Title = <<"<script>alert(\"1\")</script> & '">>,
-    Id = new_case(Title),
-    {200, Headers, List} = ask(get, "/"),
-    ?assertEqual("default-src 'self'; frame-ancestors 'none'",
-                 proplists:get_value("content-security-policy", Headers)),
-    {200, _, Page} = ask(get, "/cases/" ++ binary_to_list(Id)),
-    [begin
-         ?assertEqual(nomatch, binary:match(Html, <<"<script>">>)),
-         {_, _} = binary:match(Html, <<"&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; "
-                                       "&amp; &#39;">>)
-     end || Html <- [List, Page]],
-    %% Each form says how to get more rows for parties.
-    [begin
-         {200, _, Form} = ask(get, Path),
-         ?assertMatch({Path, {_, _}}, {Path, binary:match(Form, Hint)})
-     end || {Path, Hint} <- [{"/new", <<"You can add more parties later, up to">>},
-                             {"/cases/" ++ binary_to_list(Id), <<"Save the case to get more">>}]],
-    [{200, _, _} = ask(get, Path)
-     || Path <- ["/picture", "/style.css", "/script.js", "/?search=x"]],
-    {404, _, _} = ask(get, "/cases/000000000000"),
-    {400, _, _} = ask(get, "/?limit=0").
-
-forms(_) ->
-    {303, Headers, _} = form("/cases", [{"title", "Roof"}, {"name1", "Miller, Ann"},
-                                        {"role1", "heir, first"}, {"name2", ""}, {"role2", ""},
-                                        {"name3", "Bob \"B\""}, {"role3", "tenant"}]),
-    Path = proplists:get_value("location", Headers),
-    {200, _, Page} = ask(get, Path),
-    %% A form that is saved as it is changes only the version.
-    {200, _, #{<<"parties">> := Parties}} = ask(get, "/api" ++ Path),
-    ?assertEqual([#{<<"name">> => <<"Miller, Ann">>, <<"role">> => <<"heir, first">>},
-                  #{<<"name">> => <<"Bob \"B\"">>, <<"role">> => <<"tenant">>}], Parties),
-    {303, _, _} = form(Path, shown(Page)),
-    {200, _, #{<<"parties">> := Parties, <<"title">> := <<"Roof">>}} = ask(get, "/api" ++ Path),
-    %% A form without rows leaves the parties as they are.
-    {303, _, _} = form(Path, [{"version", "2"}, {"title", "Door"}]),
-    {200, _, #{<<"parties">> := Parties}} = ask(get, "/api" ++ Path),
-    {303, _, _} = form(Path, [{"version", "3"}, {"title", "Door"}, {"name1", ""}, {"role1", ""}]),
-    {200, _, #{<<"parties">> := []}} = ask(get, "/api" ++ Path),
-    {303, _, _} = form(Path ++ "/documents", [{"name", "a.txt"}, {"text", "hello"}]),
-    {200, _, <<"hello">>} = ask(get, Path ++ "/documents/5"),
-    {303, _, _} = form(Path ++ "/documents/5/remove", []),
-    {303, _, _} = form(Path ++ "/closed", [{"version", "6"}]),
-    {303, _, _} = form(Path ++ "/open", [{"version", "7"}]),
-    {303, Removed, _} = form(Path ++ "/remove", [{"version", "8"}]),
-    ?assertEqual("/", proplists:get_value("location", Removed)),
-    {404, _, _} = ask(get, Path).
-
-%% The fields of a case's form, as a browser sends them
-shown(Page) ->
-    {match, [Form]} = re:run(Page, "<form method=\"post\" action=\"/cases/[0-9A-Z]+\">.*?</form>",
-                             [dotall, {capture, first, binary}]),
-    {match, Inputs} = re:run(Form, "<input[^>]*>", [global, {capture, first, binary}]),
-    [list_to_tuple([unescaped(attribute(Name, Input)) || Name <- ["name", "value"]])
-     || [Input] <- Inputs].
-
-attribute(Name, Input) ->
-    {match, [Value]} = re:run(Input, [$\s, Name, "=\"([^\"]*)\""], [{capture, [1], list}]),
-    Value.
-
-unescaped(Text) ->
-    lists:foldl(fun({Escaped, Sign}, Now) ->
-                        lists:flatten(string:replace(Now, Escaped, Sign, all))
-                end, Text, [{"&quot;", "\""}, {"&#39;", "'"}, {"&lt;", "<"}, {"&gt;", ">"},
-                            {"&amp;", "&"}]).
-
-%% A browser sends the password with a form of another site too.
-other_sites(_) ->
-    [?assertMatch({_, _, {Status, _, _}},
-                  {Site, Path, form(Path, Form, [{"sec-fetch-site", Site}])})
-     || {Site, Statuses} <- [{"same-origin", [303, 400]}, {"cross-site", [403, 403]},
-                             {"same-site", [403, 403]}, {"none", [403, 403]}],
-        {Path, Form, Status} <- lists:zip3(["/cases", "/api/cases"], [[{"title", "x"}], []],
-                                           Statuses)],
-    %% An older browser names only the page's site.
-    [?assertMatch({_, {Status, _, _}},
-                  {Origin, form("/cases", [{"title", "x"}], [{"origin", Origin}])})
-     || {Origin, Status} <- [{url(""), 303}, {"http://example.org", 403}, {"null", 403},
-                             {url("") ++ "1", 403}]].
-
-%% A refused form comes again with its values and a reason.
-refused_forms(_) ->
-    {400, _, New} = form("/cases", [{"title", " "}, {"name1", "Bob & Co, x"},
-                                    {"role1", "x"}]),
-    {match, _} = re:run(New, "title takes a text"),
-    {match, _} = re:run(New, "Bob &amp; Co, x"),
-    {400, _, _} = form("/cases", [{"title", "x"}, {"name1", "Bob"}, {"role1", " "}]),
-    Id = binary_to_list(new_case(<<"one">>)),
-    {303, _, _} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "two"}]),
-    {409, _, Page} = form("/cases/" ++ Id, [{"version", "1"}, {"title", "three"},
-                                             {"name1", "Z"}, {"role1", "x"}]),
-    {match, _} = re:run(Page, "Someone changed the case"),
-    {match, _} = re:run(Page, "<h1>two</h1>"),
-    {match, _} = re:run(Page, "name=\"version\" value=\"2\""),
-    {match, _} = re:run(Page, "value=\"three\""),
-    {match, _} = re:run(Page, "value=\"Z\""),
-    {400, _, Wrong} = form("/cases/" ++ Id, [{"version", "2"}, {"title", "four"}, {"name1", "Z"}]),
-    {match, _} = re:run(Wrong, "the role of a party takes"),
-    {match, _} = re:run(Wrong, "value=\"four\""),
-    [{400, _, _} = form("/cases/" ++ Id, Form) || Form <- [[], [{"version", "x"}, {"title", "y"}]]],
-    {400, _, _} = send(post, "/cases/" ++ Id, <<"a=%ff">>),
-    {404, _, _} = form("/cases/" ++ Id ++ "/nothing", []).
 
 picture(_) ->
     {200, Headers, <<137, "PNG", _/binary>>} = ask(get, "/api/picture?width=16&height=16"),
@@ -555,61 +449,7 @@ until_ready() ->
         {503, _} -> until_ready()
     end.
 
-%% The client
-
-new_case(Title) ->
-    {201, _, #{<<"id">> := Id}} = ask(post, "/api/cases", #{title => Title}),
-    Id.
-
-path(Id) -> "/api/cases/" ++ binary_to_list(Id).
-
-ask(Method, Path) -> ask(Method, Path, none).
-
-ask(Method, Path, Body) -> ask(Method, Path, Body, "ann").
-
-ask(Method, Path, none, User) ->
-    answer(httpc:request(Method, request(Path, User), options(), binary()));
-ask(Method, Path, Body, User) ->
-    Request = erlang:append_element(erlang:append_element(request(Path, User), "application/json"),
-                                    iolist_to_binary(json:encode(Body))),
-    answer(httpc:request(Method, Request, options(), binary())).
-
-send(Method, Path, Bytes) ->
-    answer(httpc:request(Method, {url(Path), [login("ann")], "application/octet-stream", Bytes},
-                         options(),
-                         binary())).
-
-form(Path, Fields) -> form(Path, Fields, []).
-
-form(Path, Fields, Headers) ->
-    Body = uri_string:compose_query(Fields),
-    answer(httpc:request(post,
-                         {url(Path), [login("ann") | Headers], "application/x-www-form-urlencoded",
-                          Body},
-                         options(), binary())).
-
-status(Method, Path, Headers) ->
-    {ok, {{_, Status, _}, Answered, _}} = httpc:request(Method, {url(Path), Headers}, options(),
-                                                        binary()),
-    {Status, Answered}.
-
-answer({ok, {{_, Status, _}, Headers, Body}}) ->
-    case proplists:get_value("content-type", Headers) of
-        "application/json" -> {Status, Headers, json:decode(Body)};
-        _ -> {Status, Headers, Body}
-    end.
-
-request(Path, User) -> {url(Path), [login(User)]}.
-
-login(User) -> {"authorization", "Basic " ++ code(User ++ ":secret")}.
-
-code(Text) -> base64:encode_to_string(iolist_to_binary(Text)).
-
-options() -> [{autoredirect, false}].
-
-binary() -> [{body_format, binary}].
-
-url(Path) -> "http://127.0.0.1:" ++ integer_to_list(docket:port()) ++ Path.
+%% The clients
 
 connect() ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, docket:port(), [binary, {active, false}]),

@@ -49,8 +49,8 @@ names(Count) -> lists:sublist(get(nodes), Count).
 http(Config) ->
     {ok, _} = application:ensure_all_started(docket),
     [docket_SUITE:Case(Config)
-     || Case <- [life, two_editors, closed, documents, other_users, pages, forms,
-                 refused_forms]],
+     || Case <- [life, two_editors, closed, documents, other_users]],
+    [docket_pages_SUITE:Case(Config) || Case <- [pages, forms, refused_forms]],
     ok = application:stop(docket).
 
 no_directory(_) ->
