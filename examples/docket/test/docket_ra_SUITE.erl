@@ -10,7 +10,8 @@
 -export([new_cases/2, written/2, taken/3]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
-                       on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1]).
+                       on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1,
+                       until/3]).
 
 -define(SECRET, "secret").
 %% A log of Ra without a record
@@ -321,7 +322,8 @@ damaged_member(Config) ->
                                     re:run(Text, Line) =/= nomatch]
                end),
     false = is_ready(A1),
-    {ok, _} = show(Id, B),
+    %% The other nodes may elect a leader now.
+    ok = until(B, has, Id),
     stopped([A1, B, C]).
 
 %% The line with which a node does not start
