@@ -2,7 +2,8 @@
 %% Builds real programs of Debian's packages, and compares how they work and how large they are.
 %%
 %% It builds each program whole, with tree shaking (`--shake functions'; missing code loads), and
-%% with `--missing crash', and then uses it. The results must be the same all three times.
+%% with `--missing crash', and then uses it. It also gives programs on OTP 29 a VM of their own
+%% (`--vm program'). The results must be the same each time.
 %% `whittle trace' records the whole program during its use. The script compares the recording
 %% with the third build (`--evidence') and prints a line for each recorded function that the build
 %% would remove. It prints another line for the code that the second build loaded (by its log).
@@ -110,9 +111,10 @@ loaded() ->
                                        "--data", "none", "--remote", "none"],
       use => fun load/3}.
 
-result(Name, #{told := Told} = Given) ->
-    Ways = [{whole, []}, {load, ["--shake", "functions"]},
-            {crash, ["--shake", "functions", "--missing", "crash" | Told]}],
+result(Name, #{told := Told, otp := Otp} = Given) ->
+    Crash = ["--shake", "functions", "--missing", "crash" | Told],
+    Ways = [{whole, []}, {load, ["--shake", "functions"]}, {crash, Crash}]
+        ++ [{program, Crash ++ ["--vm", "program"]} || Otp =:= "29"],
     Record = work([Name, "trace"]),
     Whole = build(Name, whole, [], Given),
     Traced = recorded(Name, Record, Given),
@@ -479,7 +481,7 @@ answers(Runs) -> {[{Code, plain(Said)} || {Code, Said} <- Runs], [Said || {_, Sa
 
 print(Name, #{accounts := Accounts, parts := #{hot := Hot, cold := Rest}, told := Told,
               said := Said, cold := Cold, unplanned := Unplanned, checks := Checks}) ->
-    io:format("~n~s: ~b answers, the same all three times~n~n", [Name, Checks]),
+    io:format("~n~s: ~b answers, the same each time~n~n", [Name, Checks]),
     {_, Last} = lists:last(Accounts),
     Passes = [Pass || {Pass, _} <- passes(Last)],
     row(["bytes" | [atom_to_list(Way) || {Way, _} <- Accounts]]),

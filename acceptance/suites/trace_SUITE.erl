@@ -5,7 +5,7 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
--export([from_first_to_last/1, two_nodes/1, killed/1, halted/1, loaded_late/1]).
+-export([from_first_to_last/1, two_nodes/1, trace_in_a_trace/1, killed/1, halted/1, loaded_late/1]).
 -export([embedded/1, recorder_gone/1, recorder_of_a_newer/1]).
 -export([escript_that_returns/1, escript_that_fails/1, without_a_last_reading/1,
          nothing_of_the_programs_own/1]).
@@ -47,6 +47,14 @@ from_first_to_last(Config) ->
      || {Mfa, Is} <- [{{logger_server, start_link, 0}, true}, {{kernel, init, 1}, true},
                       {{hello, start, 2}, true}, {{hello, stop, 1}, true}, {{hello, wait, 0}, true},
                       {{sofs, set, 1}, false}]].
+
+%% Another command removes the directories of ended commands. That of a recording stays.
+trace_in_a_trace(Config) ->
+    Hello = proplists:get_value(hello, Config),
+    [Inner, Outer] = [out(Name, Config) || Name <- ["inner.trace", "outer.trace"]],
+    {0, _} = trace(Outer, ["sh", "-c", "\"$0\" trace -o \"$1\" -- \"$2\" && \"$2\"",
+                           filename:join(running:root(), "whittle"), Inner, Hello]),
+    [?assert(is_called({hello, start, 2}, File)) || File <- [Inner, Outer]].
 
 %% Nodes of several OTP releases, one after the other in one command.
 two_nodes(Config) ->

@@ -75,8 +75,10 @@ check(Out) ->
 cannot_write({is_directory, Out}) -> [Out, " is a directory: name a file with -o"];
 cannot_write(Error) -> whittle_pack:format_error(Error).
 
+%% The script sets the variable: it uses the directory while the command runs, after this VM has
+%% ended.
 make_directory() ->
-    case whittle_recording:start() of
+    case whittle_recording:start(os:getenv("WHITTLE_OWNER", os:getpid())) of
         {ok, _} = Started -> Started;
         {error, {Dir, Reason}} ->
             whittle_failure:work([Dir, " cannot be written (", file:format_error(Reason),

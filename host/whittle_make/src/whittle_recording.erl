@@ -1,13 +1,13 @@
 %% @doc Records the functions that the Erlang VMs of a command call.
 %%
-%% {@link start/0} makes a directory with the recorder (device/whittle_trace). The environment of
+%% {@link start/1} makes a directory with the recorder (device/whittle_trace). The environment of
 %% {@link environment/1} loads the recorder into each VM, and each VM writes a file into the
 %% directory. {@link collect/1} joins the files.
 -module(whittle_recording).
 
 -import(whittle_program, [quoted/1]).
 
--export([start/0, environment/1, collect/1, bytes/1, own/1, remove/1]).
+-export([start/1, environment/1, collect/1, bytes/1, own/1, remove/1]).
 
 -export_type([vm_end/0]).
 
@@ -17,10 +17,12 @@
 %% The number of later OTP releases to record besides the host's own. They take nine years.
 -define(NEWER, 9).
 
-%% @doc Makes the directory of a recording. The error holds the directory that cannot be written.
--spec start() -> {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
-start() ->
-    case whittle_unfinished:make_directory("whittle-trace") of
+%% @doc Makes the directory of a recording, for a process whose number is Owner. The error holds the
+%% directory that cannot be written.
+-spec start(Owner :: string()) ->
+          {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
+start(Owner) ->
+    case whittle_unfinished:make_directory("whittle-trace", Owner) of
         {ok, Dir} ->
             case copy_recorder(Dir) of
                 {ok, _} -> {ok, Dir};

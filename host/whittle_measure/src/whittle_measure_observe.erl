@@ -61,7 +61,7 @@ patience(Duration) -> max(?PATIENCE_MS, Duration).
           {ok, whittle_measure_response:outcome(), {ok, binary()} | empty}
         | {error, {run, error()} | {directory, file:filename(), file:posix() | badarg}}.
 record(#{environment := Environment} = Subject, Settings) ->
-    case whittle_recording:start() of
+    case whittle_recording:start(os:getpid()) of
         {ok, Dir} ->
             Recorded = Subject#{environment := whittle_recording:environment(Dir) ++ Environment},
             try run(Recorded, Settings) of

@@ -10,7 +10,7 @@
 
 -export([begun/2, done/1, undo_all/0, left/0]).
 -export([moves/2, in_place/0]).
--export([make_directory/1, remove_directory/1, remove_tree/1]).
+-export([make_directory/1, make_directory/2, remove_directory/1, remove_tree/1]).
 
 %% A directory has this in its name on a system without /proc, and no later command removes it.
 -define(UNKNOWN, "0").
@@ -78,9 +78,15 @@ in_place() ->
 %% it could not remove them itself.
 -spec make_directory(string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
-make_directory(Begin) ->
+make_directory(Begin) -> make_directory(Begin, os:getpid()).
+
+%% @doc Does the same for a directory that another process uses, and removes, after the end of this
+%% VM. `Owner' is the number of that process.
+-spec make_directory(string(), Owner :: string()) ->
+          {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
+make_directory(Begin, Owner) ->
     Base = filename:absname(case os:getenv("TMPDIR", "") of "" -> "/tmp"; Given -> Given end),
-    Name = io_lib:format("~s-~s-~s-~w-~w", [Begin, os:getpid(), pid_namespace(),
+    Name = io_lib:format("~s-~s-~s-~w-~w", [Begin, Owner, pid_namespace(),
                                             erlang:system_time(),
                                             erlang:unique_integer([positive])]),
     Dir = filename:join(Base, lists:flatten(Name)),
