@@ -232,7 +232,7 @@ said(Name, #{use := Use}) ->
     Info = [{"ERL_FLAGS", lists:flatten(["-kernel logger_level info -kernel logger ", Handler])}],
     _ = Use([file(Name, load)], Info, work([Name])),
     {ok, Said} = file:read_file(Log),
-    case re:run(Said, "(\\S+)\\s+was\\s+called\\s+and\\s+had\\s+to\\s+be\\s+loaded",
+    case re:run(Said, "(\\S+)\\s+was\\s+cold\\s+\\(not\\s+in\\s+memory\\)",
                 [global, {capture, [1], list}]) of
         {match, Found} -> lists:usort(lists:append(Found));
         nomatch -> []
