@@ -230,29 +230,38 @@ features(Config) ->
                  running:whittle(["build", out("uses_regexps.escript", Config), "-o",
                                   out("off", Config), "--feature", "-regexps" | program()])).
 
-%% A price is what the same feature adds to a build.
+%% A price is what the same feature adds to a build. A packed application that nothing calls adds
+%% no NIF.
 prices(Config) ->
     Source = escript("prices", ["main(_) -> io:format(\"~p~n\", [re:run(\"abc\", \"b+\")]).\n"],
                      Config),
+    Added = ["--app", "crypto"],
     #{<<"vm">> := Vm, <<"code">> := Code, <<"features">> := Features} =
-        printed(["features", "--vm", Source, "--json", "--feature", "+tracing"]),
+        printed(["features", "--vm", Source, "--json", "--feature", "+tracing,-eval" | Added]),
     ?assertEqual([Name || #{<<"name">> := Name} <- printed(["features", "--json"])],
                  [Name || #{<<"name">> := Name} <- Features]),
     Of = fun(Name) -> hd([Feature || #{<<"name">> := N} = Feature <- Features, N =:= Name]) end,
     #{<<"is_on">> := true, <<"because">> := <<"prices:main/1">>} = Needed = Of(<<"regexps">>),
     ?assertNot(is_map_key(<<"vm">>, Needed)),
-    #{<<"is_on">> := true, <<"because">> := <<"--feature">>, <<"vm">> := Tracing} =
-        Of(<<"tracing">>),
-    #{<<"is_on">> := false, <<"vm">> := Inet, <<"code">> := InetCode} = Of(<<"inet">>),
-    ?assert(InetCode > 0 andalso Code > InetCode),
-    [Base, Without, With] =
+    #{<<"is_on">> := true, <<"because">> := <<"--feature">>} = Tracing = Of(<<"tracing">>),
+    #{<<"is_on">> := false} = Inet = Of(<<"inet">>),
+    %% It needs `eval', which is off here.
+    #{<<"is_on">> := false} = Of(<<"shell">>),
+    [{BaseCode, BaseVm}, {LessCode, LessVm}, {MoreCode, MoreVm}] =
         [begin
-             File = running:build(Source, out("prices_" ++ integer_to_list(N), Config),
-                                  program() ++ ["--feature", Options]),
+             File = out("prices_" ++ integer_to_list(N), Config),
+             #{<<"costs">> := #{<<"hot">> := #{<<"bytes">> := Hot}}} =
+                 printed(["build", Source, "-o", File, "--json", "--feature", Options | program()]
+                         ++ Added),
              #{<<"vm">> := #{<<"size">> := Size}} = info(File),
-             Size
-         end || {N, Options} <- lists:enumerate(["+tracing", "-tracing", "+tracing,+inet"])],
-    ?assertEqual({Vm, Tracing, Inet}, {Base, Base - Without, With - Base}).
+             {Hot, Size}
+         end || {N, Options} <- lists:enumerate(["+tracing,-eval", "-tracing,-eval",
+                                                 "+tracing,+inet,-eval"])],
+    ?assertEqual({Code, Vm}, {BaseCode, BaseVm}),
+    ?assertMatch(#{<<"code">> := A, <<"vm">> := B}
+                   when {A, B} =:= {BaseCode - LessCode, BaseVm - LessVm}, Tracing),
+    ?assertMatch(#{<<"code">> := A, <<"vm">> := B}
+                   when {A, B} =:= {MoreCode - BaseCode, MoreVm - BaseVm}, Inet).
 
 %% The NIFs of OTP's applications, with the whole VM of natives_SUITE's fixtures/keeper.
 natives(Config) ->
@@ -267,7 +276,7 @@ natives(Config) ->
         [maps:get(<<"vm">>, info(File)) || File <- Files],
     ?assert(Small < Large - 700_000).
 
-%% NIFs and a driver of an application in C and C++. natives_SUITE has the same lines.
+%% NIFs and a driver of an application in C and C++. natives_SUITE expects the same lines.
 natives_in_cxx(Config) ->
     Grains = running:build(running:fixture("grains"), out("grains", Config),
                            program() ++ ["--code", "none"]),
@@ -284,7 +293,7 @@ inet_loader(Config) ->
 
 refused(Config) ->
     Only = <<"whittle: Whittle can make a VM for one program only with OTP 29 and flavor size; "
-             "take --otp 29, or build with --vm size\n">>,
+             "take --otp 29, or a whole VM\n">>,
     Crash = <<"whittle: --vm program needs a plan that removes code: add --shake functions "
               "--missing crash\n">>,
     [?assertEqual({Options, {2, Line}},

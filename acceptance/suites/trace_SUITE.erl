@@ -48,7 +48,8 @@ from_first_to_last(Config) ->
                       {{hello, start, 2}, true}, {{hello, stop, 1}, true}, {{hello, wait, 0}, true},
                       {{sofs, set, 1}, false}]].
 
-%% Another command removes the directories of ended commands. That of a recording stays.
+%% Each command removes the temporary directories of commands that have ended. The directory of a
+%% recording stays until its own command ends.
 trace_in_a_trace(Config) ->
     Hello = proplists:get_value(hello, Config),
     [Inner, Outer] = [out(Name, Config) || Name <- ["inner.trace", "outer.trace"]],

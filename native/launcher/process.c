@@ -44,7 +44,7 @@ static int self_fd = -1;
 
 /* ---- the programs of OTP that are linked in ----------------------------------- */
 
-/* The VM of one program does without those that the program cannot start. */
+/* The VM of one program (--vm program) has no function for a program that nothing can start. */
 #define OPTIONAL __attribute__((weak))
 
 extern int erl_child_setup_main(int argc, char **argv);

@@ -72,7 +72,7 @@ run(Values) ->
 run(Values, Board) ->
     whittle_work:steps([fun(_) -> no_output(Values) end,
                         fun(_) -> whittle_input_options:check(Values) end,
-                        fun(_) -> check_vm(Values) end,
+                        fun(_) -> whittle_input_options:check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) when Board =:= none ->
                                 made(whittle_make:make(request(Values, Shake)));
@@ -89,28 +89,15 @@ no_output(#{arguments := [Path]}) ->
     whittle_work:steps([fun(_) -> whittle_failure:no_image(Path, "build", Input) end,
                         fun(_) -> whittle_failure:no_executable(Path, "build", Input) end]).
 
-%% A wrong specification of the VM is a usage error.
-check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
-    Spec = #{target => Target, otp => Otp, flavor => flavor(Vm), natives => []},
-    case whittle_runtime:check(with_cut(Vm, Spec)) of
-        ok -> ok;
-        {error, Reason} -> whittle_failure:usage(whittle_runtime:format_error(Reason))
-    end.
-
-with_cut(program, Spec) -> Spec#{cut => whittle_runtime:empty_cut()};
-with_cut(_, Spec) -> Spec.
-
 request(#{vm := Vm} = Values, Shake) ->
     Input = whittle_input_options:request(Values),
     (maps:merge(maps:with([out, format, ca_certs, settings], Values), Input))
-    #{flavor => flavor(Vm), shake => Shake, vm => case Vm of program -> program; _ -> whole end,
+    #{flavor => whittle_input_options:flavor(Vm), shake => Shake,
+      vm => case Vm of program -> program; _ -> whole end,
       outside_links => choice(no_outside_links, Values, refuse, note),
       includes => choice(keep_include, Values, keep, auto),
       attributes => choice(keep_attributes, Values, keep, auto),
       tell => fun tell/1}.
-
-flavor(program) -> size;
-flavor(Flavor) -> Flavor.
 
 choice(Flag, Values, Given, _) when is_map_key(Flag, Values) -> Given;
 choice(_, _, _, Default) -> Default.

@@ -11,9 +11,9 @@ command() ->
     #{name => "features", arguments => ["[PATH]"],
       help => "list the features (parts of OTP) that `build --feature' turns on or off",
       options => [#{name => vm, long => "vm",
-                    help => "show how many bytes each feature adds to the program PATH: to its "
-                            "code and to its VM, with --vm program; the other options are those "
-                            "of `build'"},
+                    help => "show how many bytes each feature adds to the code and the VM of the "
+                            "program PATH, if `build --vm program' builds it; the options below "
+                            "need this one, and mean the same as for `build'"},
                   whittle_input_options:target(), whittle_input_options:otp()]
           ++ whittle_shake_options:described()
           ++ [whittle_input_options:native(), whittle_input_options:app(),
@@ -24,11 +24,12 @@ command() ->
 run(#{arguments := [], vm := true}) ->
     whittle_failure:usage("--vm needs a program: name an application, a release or an escript");
 run(#{arguments := [_], vm := true} = Values) ->
-    Given = maps:merge(#{target => whittle_runtime:default_target()}, Values),
+    Given = (maps:merge(#{target => whittle_runtime:default_target()}, Values))
+        #{vm := program, shake => functions, missing => crash},
     whittle_work:steps(
       [fun(_) -> whittle_input_options:check(Given) end,
-       fun(_) -> whittle_shake_options:options(Given#{shake => functions, missing => crash,
-                                                      vm => program}) end,
+       fun(_) -> whittle_input_options:check_vm(Given) end,
+       fun(_) -> whittle_shake_options:options(Given) end,
        fun(Shake) ->
                priced(whittle_make:prices((whittle_input_options:request(Given))
                                           #{shake => Shake, tell => fun tell/1}))

@@ -147,13 +147,14 @@ write(Out, Dir, Bytes) ->
         ok ->
             whittle_recording:remove(Dir);
         {error, Error} ->
-            Instead = filename:join(Dir, "record.trace"),
+            Kept = whittle_recording:keep(Dir),
+            Instead = filename:join(Kept, "record.trace"),
             case whittle_pack:write_beside(Instead, Bytes) of
                 ok ->
                     whittle_failure:work([cannot_write(Error), "; the recording is in ", Instead,
                                           ": move it"]);
                 {error, _} ->
-                    whittle_failure:work([cannot_write(Error), "; the recorded data is in ", Dir,
+                    whittle_failure:work([cannot_write(Error), "; the recorded data is in ", Kept,
                                           ": free space, and record again"])
             end
     end.

@@ -2,7 +2,7 @@
 %% makes their part of a request of {@link whittle_make}.
 -module(whittle_input_options).
 
--export([target/0, otp/0, native/0, app/0, check/1, request/1]).
+-export([target/0, otp/0, native/0, app/0, check/1, check_vm/1, flavor/1, request/1]).
 
 %% @doc Describes `--target'. A command fills in the default.
 -spec target() -> whittle_command_line:option().
@@ -45,6 +45,24 @@ check(Values) ->
                                    whittle_file_name:printable(Name), "' ", Why])
     end.
 
+%% @doc Checks the specification of the VM. A wrong one is a usage error. The value of `vm' is that
+%% of `build --vm'.
+-spec check_vm(whittle_command_line:values()) -> ok | {error, whittle:failure()}.
+check_vm(#{target := Target, otp := Otp, vm := Vm}) ->
+    Spec = #{target => Target, otp => Otp, flavor => flavor(Vm), natives => []},
+    case whittle_runtime:check(with_cut(Vm, Spec)) of
+        ok -> ok;
+        {error, Reason} -> whittle_failure:usage(whittle_runtime:format_error(Reason))
+    end.
+
+with_cut(program, Spec) -> Spec#{cut => whittle_runtime:empty_cut()};
+with_cut(_, Spec) -> Spec.
+
+%% @doc Returns the flavor for a value of `build --vm'.
+-spec flavor(size | speed | program) -> size | speed.
+flavor(program) -> size;
+flavor(Flavor) -> Flavor.
+
 %% @doc Makes the part of a request that these options set.
 -spec request(whittle_command_line:values()) -> #{atom() => term()}.
 request(#{arguments := [Path], otp := Otp, target := Target} = Values) ->
@@ -71,4 +89,3 @@ no_otp(Value) ->
         _ ->
             ""
     end.
-

@@ -12,7 +12,7 @@
 -export([format_error/1, details/1, code/1]).
 
 -export_type([request/0, system_request/0, shake/0, event/0, step/0, timings/0, made/0,
-              prepared/0, prices/0, price/0, reason/0]).
+              prepared/0, reason/0]).
 
 -type request() ::
         #{input := file:filename(),         % the path of the application, release or escript
@@ -69,7 +69,8 @@
 %% The start and the end of a step; a note for a person; the reason why the build waits for another
 %% program; the progress of a build of the VM. A step that fails does not end.
 -type event() :: {started | ended, step() | pass() | part()}
-               | {pricing, whittle_shake_feature:name()} % prices/1
+               %% prices/1: one pass, and each feature in it
+               | {started | ended, prices} | {pricing, whittle_shake_feature:name()}
                | {note | waiting, unicode:chardata()}
                | {runtime, whittle_runtime:progress()}.
 
@@ -112,17 +113,6 @@
           size := pos_integer(),            % bytes of the output
           sha256 := binary() | none,        % in lower-case hex; none for a directory
           timings := timings()}.
-
-%% The bytes of hot code before compression, the bytes of the VM, and what each feature adds to
-%% both, in order of the names.
--type prices() :: #{code := non_neg_integer(), vm := pos_integer(), features := [price()]}.
-
-%% A feature that the program needs is on and has no price.
--type price() ::
-        #{name := whittle_shake_feature:name(),
-          is_on := boolean(),
-          because => unicode:chardata(),    % why it is on
-          code => integer(), vm => integer()}. % bytes
 
 -type reason() ::
         {system, whittle_system:error()}
@@ -189,11 +179,11 @@ system(Request) ->
 %%
 %% The request has the keys of {@link system/1} and `target', without `otp_lib', `passes' and
 %% `flavor'. `shake' has `missing => crash'.
--spec prices(request()) -> {ok, prices()} | {error, reason()}.
+-spec prices(request()) -> {ok, whittle_make_prices:prices()} | {error, reason()}.
 prices(Request) ->
     known_keys(Request, [target | ?SYSTEM_KEYS -- [otp_lib, passes, flavor]]),
     Steps = [{check, fun check_priced_request/1},
-             with_cache(to_system() ++ [{passes, fun run_passes/1}, {runtime, fun weigh/1}])],
+             with_cache(to_system() ++ [{passes, fun run_passes/1}])],
     Passes = before_plan() ++ [whittle_make_prices],
     steps([fun(_) -> in_order(Request#{vm => program, passes => Passes}, Steps, [prices]) end,
            fun(#{prices := Prices}) -> {ok, Prices} end]).
@@ -466,6 +456,7 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
     Types = case Flavor of size -> drop; speed -> keep end,
     Options = #{strip => #{types => Types, attributes => Attributes}, includes => Includes,
                 shake => Shake, vm => Vm, otp => Otp, tables => tables(Flavor, Build),
+                weigh => fun(Cut, Natives) -> vm_bytes(Build#{cut => Cut}, Natives) end,
                 tell => teller(Build)},
     case whittle_pass:run(maps:get(passes, Request, passes(Shake)), Options, System) of
         {ok, Smaller, Results} ->
@@ -478,42 +469,13 @@ run_passes(#{request := #{flavor := Flavor, includes := Includes, attributes := 
 tables(size, Build) -> runtime_options(Build);
 tables(speed, _) -> none.
 
+vm_bytes(Build, Natives) ->
+    in(runtime, whittle_runtime:vm_bytes(vm(Build, Natives), runtime_options(Build))).
+
 get_runtime(#{system := System} = Build) ->
     Spec = vm(Build, whittle_system:natives(System)),
     steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
            fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
-
-%% Links the VM of each plan.
-weigh(#{system := System, prices := #{cut := Cut, bytes := Bytes, variants := Variants}} = Build) ->
-    Natives = whittle_system:natives(System),
-    Weight = fun(Of, Options) ->
-                     in(runtime, whittle_runtime:vm_bytes(vm(Build#{cut => Of}, Natives), Options))
-             end,
-    #{progress := _} = Telling = runtime_options(Build),
-    steps([fun(_) -> Weight(Cut, Telling) end,
-           fun(Vm) ->
-                   Price = fun(Variant) ->
-                                   price(Variant, {Bytes, Vm},
-                                         fun(Of) -> Weight(Of, maps:remove(progress, Telling)) end,
-                                         Build)
-                           end,
-                   steps([fun(_) -> whittle_work:each(Price, Variants) end,
-                          fun(Prices) ->
-                                  {ok, Build#{prices := #{code => Bytes, vm => Vm,
-                                                          features => Prices}}}
-                          end])
-           end]).
-
-price(#{name := Name, is_on := IsOn, cut := Cut, bytes := Bytes} = Variant, {Code, Vm}, Weight,
-      Build) ->
-    tell({pricing, Name}, Build),
-    Sign = case IsOn of true -> -1; false -> 1 end,
-    steps([fun(_) -> Weight(Cut) end,
-           fun(Other) ->
-                   {ok, (maps:without([cut, bytes], Variant))#{code => Sign * (Bytes - Code),
-                                                               vm => Sign * (Other - Vm)}}
-           end]);
-price(Needed, _, _, _) -> {ok, Needed}.
 
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),

@@ -88,7 +88,7 @@ has_form(Value, {applications, _}) ->
     all(fun(Name) -> is_atom(Name) andalso whittle_file_name:check(Name) =:= ok end, Value);
 has_form(Value, {functions, _}) -> all(fun is_mfa/1, Value);
 has_form(Value, {declared, _}) ->
-    is_map(Value) andalso maps:keys(Value) -- [remote, data, atoms, code] =:= []
+    is_map(Value) andalso maps:keys(Value) -- whittle_shake:kinds() =:= []
         andalso lists:all(fun(Names) -> all(fun is_name/1, Names) end, maps:values(Value)).
 
 %% A text is a name or a path, so it has no zero byte.

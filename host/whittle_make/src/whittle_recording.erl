@@ -7,7 +7,7 @@
 
 -import(whittle_program, [quoted/1]).
 
--export([start/1, environment/1, collect/1, bytes/1, own/1, remove/1]).
+-export([start/1, environment/1, collect/1, bytes/1, own/1, keep/1, remove/1]).
 
 -export_type([vm_end/0]).
 
@@ -98,6 +98,16 @@ modules(Is, Lib) ->
      || Dir <- filelib:wildcard("*/ebin", Lib),
         Is(list_to_atom(hd(string:split(filename:dirname(Dir), "-")))),
         File <- filelib:wildcard("*.beam", filename:join(Lib, Dir))].
+
+%% @doc Renames the directory of a recording, so that no later command removes it as abandoned.
+%% Returns the new name, or the old one if the rename fails.
+-spec keep(file:filename()) -> file:filename().
+keep(Dir) ->
+    Kept = Dir ++ ".kept",
+    case file:rename(Dir, Kept) of
+        ok -> Kept;
+        {error, _} -> Dir
+    end.
 
 %% @doc Removes the directory of a recording.
 -spec remove(file:filename()) -> ok.

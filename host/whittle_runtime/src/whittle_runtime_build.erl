@@ -178,7 +178,8 @@ target(#{target := Name, otp := Release, flavor := Flavor, natives := Natives} =
            fun(Target) -> fits(Target, Flavor, Release, Natives) end,
            fun(Target) -> can_cut(Spec, Target) end]).
 
-%% The tables of whittle_shake_vm are those of OTP 29, and the recipe of the objects knows no level.
+%% The tables of whittle_shake_vm are those of OTP 29. The recipe of the objects was tried with the
+%% interpreter and its own mix of levels only.
 can_cut(#{cut := _} = Spec, Target) ->
     case {Spec, level(Spec), maps:get(linkage, Spec, static)} of
         {#{otp := "29", flavor := size}, mix, static} -> {ok, Target};
@@ -517,7 +518,8 @@ weighed(#{name := Name, recipe := Recipe} = Job, Options) ->
                                        {ok, Text} = file:read_file(filename:join(Out, "bytes")),
                                        {ok, #{bytes => binary_to_integer(string:trim(Text))}}
                                end},
-    case build(Weighed, Options) of
+    %% This takes a second or two. A caller weighs many VMs, so it gets no progress of each.
+    case build(Weighed, maps:remove(progress, Options)) of
         {ok, #{bytes := Bytes}} -> {ok, Bytes};
         {error, _} = Error -> Error
     end.

@@ -13,7 +13,7 @@
 
 -export([facts/2, plan/2, carry_out/2, vm_cut/2]).
 -export([turned_on/2, notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1,
-         features/0, kinds/0, means/1]).
+         features/0, needed/1, kinds/0, means/1]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, vm_cut/0, error/0]).
@@ -324,6 +324,20 @@ warnings(#{missing := crash, hot := #{{whittle_control, main, 0} := _} = Hot, as
      || not lists:member(eval, Off)];
 warnings(_) ->
     [].
+
+%% @doc Lists the features that a feature needs, and those that these need.
+-spec needed(whittle_shake_feature:name()) -> [whittle_shake_feature:name()].
+needed(Name) ->
+    Features = whittle_shake_feature:standard(program),
+    needed(whittle_shake_feature:needs(Name, Features), Features, []).
+
+needed([Name | Names], Features, Found) ->
+    case lists:member(Name, Found) of
+        true -> needed(Names, Features, Found);
+        false -> needed(whittle_shake_feature:needs(Name, Features) ++ Names, Features,
+                        [Name | Found])
+    end;
+needed([], _, Found) -> lists:sort(Found).
 
 %% @doc Lists the kinds of dynamic calls.
 -spec kinds() -> [whittle_shake_dynamic:kind(), ...].

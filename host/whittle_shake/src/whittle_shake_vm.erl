@@ -106,7 +106,8 @@ cut(#{hot := Hot, summaries := Summaries, answers := Answers,
       libraries => [atom_to_list(M) || M <- ?STARTED ++ ?WITH_NIFS, Dead(M)]
           ++ ["terminfo" || not is_map_key({prim_tty, setupterm, 0}, Hot)]
           ++ [Name || {Name, Openers} <- ?DRIVERS, not Ports, lists:all(Dead, Openers)],
-      programs => [Name || {Name, Starter} <- ?PROGRAMS, not is_map_key(Starter, Keep)],
+      programs => [Name || {Name, Starter} <- ?PROGRAMS, not Ports,
+                           not is_map_key(Starter, Keep)],
       preloaded => maps:from_list(
                      [{M, Less} || {M, Bytes} <- maps:to_list(Preloaded),
                                    Answering <- [started(M, Keep) ++ maps:get(M, Stubs, [])],

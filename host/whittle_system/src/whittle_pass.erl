@@ -21,10 +21,14 @@
           otp => whittle_otp_lib:otp_lib(), % whittle_make_shake, whittle_make_tables
           tables => none | map(),           % whittle_make_tables: the options of the cache;
                                             % default: none
+          weigh => fun((map(), [term()]) -> {ok, pos_integer()} | {error, term()}),
+                                            % whittle_make_prices: links a VM without the parts in
+                                            % the map, with natives, and returns its bytes
           tell => fun((event()) -> term())}.
 
-%% The start or the end of a pass or of a step in it; a note for a person.
--type event() :: {started | ended, atom()} | {note, unicode:chardata()}.
+%% The start or the end of a pass or of a step in it; a feature whose price is computed; a note for
+%% a person.
+-type event() :: {started | ended | pricing, atom()} | {note, unicode:chardata()}.
 
 %% An error with the application that returned it.
 -type reason() :: {system, whittle_system:error()} | {shake | runtime, term()}.

@@ -74,14 +74,14 @@ in_place() ->
 %% one that the environment variable `TMPDIR' names, or below /tmp. Its path is absolute, and its
 %% name begins with the given prefix. The error names the directory that the user cannot write to.
 %%
-%% It also removes such directories of the same user whose VM is gone: something killed that VM, so
-%% it could not remove them itself.
+%% It also removes such directories of the same user whose process is gone: something killed that
+%% process, so it could not remove them itself.
 -spec make_directory(string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin) -> make_directory(Begin, os:getpid()).
 
-%% @doc Does the same for a directory that another process uses, and removes, after the end of this
-%% VM. `Owner' is the number of that process.
+%% @doc Does the same as {@link make_directory/1} for another process, whose number is Owner. That
+%% process uses the directory after the end of this VM, and removes it.
 -spec make_directory(string(), Owner :: string()) ->
           {ok, file:filename()} | {error, {file:filename(), file:posix() | badarg}}.
 make_directory(Begin, Owner) ->
