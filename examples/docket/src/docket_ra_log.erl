@@ -9,6 +9,10 @@
 %% A crash may cut off the end of a `.wal', and Ra leaves that end out. It is no damage, unless a
 %% whole record follows. A crash may also leave damaged entries in a segment, while the `.wal' still
 %% has them.
+%%
+%% The sum of a record does not cover the name of its member, and Ra drops the records of a member
+%% that it does not know. A `.wal' may have records of a former member, but a new member writes its
+%% first one before it counts. So the last records must not all have other names.
 %% @hidden
 -module(docket_ra_log).
 
@@ -20,8 +24,11 @@
 -type error() :: {damaged, file:filename()} | {no_log | lacks, Dir :: file:filename()}
                | {unreadable, {file:filename(), file:posix() | badarg | terminated | system_limit}}.
 
-%% The entries behind the index `from', each with the damaged segment that it is in, if any
+%% The entries behind the index `from', each with the damaged segment that it is in, if any.
+%% `writer' tells whether the present `.wal' has a record of this member, or only of others.
+%% `others' is the last `.wal' with records, if all of them are of others.
 -record(log, {uid :: binary(), from :: integer(), last :: integer(),
+              writer = none :: none | own | other, others = none :: none | file:filename(),
               entries = #{} :: #{Index :: non_neg_integer() => whole | file:filename()}}).
 
 -define(INDEX_BYTES, 32).               % of an entry in the index of a segment
@@ -44,7 +51,8 @@ last(Dir, Uid, From) ->
 files(Pattern, Dir) ->
     [filename:join(Dir, Name) || Name <- lists:sort(filelib:wildcard(Pattern, Dir))].
 
-add_files([], #log{from = From} = Log, Own) -> check_entries(From + 1, Log, Own);
+add_files([], #log{from = From, others = none} = Log, Own) -> check_entries(From + 1, Log, Own);
+add_files([], #log{others = File}, _) -> {error, {damaged, File}};
 add_files([{Add, File} | More], Log, Own) ->
     case Add(File, Log) of
         #log{} = Added -> add_files(More, Added, Own);
@@ -116,10 +124,15 @@ is_whole(Device, At, Bytes, _, Sum) ->
 
 add_log(File, Log) ->
     case file:read_file(File) of
-        {ok, <<"RAWA", 1, Records/binary>>} -> add_records(Records, #{}, Log);
+        {ok, <<"RAWA", 1, Records/binary>>} ->
+            noted(File, add_records(Records, #{}, Log#log{writer = none}));
         {ok, _} -> damaged;
         {error, _} = Error -> Error
     end.
+
+noted(_, #log{writer = own} = Log) -> Log#log{others = none};
+noted(File, #log{writer = other} = Log) -> Log#log{others = File};
+noted(_, Added) -> Added.
 
 %% The first record of a member has its name, and the further ones only the number that stands
 %% before that name.
@@ -138,7 +151,9 @@ add_records(Rest, _, Log) -> ended(Rest, Log).
 
 add_record(Uid, Sum, <<Index:64, _/binary>> = Entry, Rest, Names, Log) ->
     case {erlang:adler32(Entry), Log} of
-        {Sum, #log{uid = Uid}} -> add_records(Rest, Names, add_entry(Index, whole, Log));
+        {Sum, #log{uid = Uid}} ->
+            add_records(Rest, Names, add_entry(Index, whole, Log#log{writer = own}));
+        {Sum, #log{writer = none}} -> add_records(Rest, Names, Log#log{writer = other});
         {Sum, _} -> add_records(Rest, Names, Log);
         _ ->
             case Rest of

@@ -4,11 +4,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([joined/1, gap/1, overwritten/1, twice/1, zeros/1, torn/1, segments/1, unfinished/1]).
+-export([joined/1, writers/1, gap/1, overwritten/1, twice/1, zeros/1, torn/1, segments/1,
+         unfinished/1]).
 
 -define(UID, <<"MEMBER">>).
 
-all() -> [joined, gap, overwritten, twice, zeros, torn, segments, unfinished].
+all() -> [joined, writers, gap, overwritten, twice, zeros, torn, segments, unfinished].
 
 init_per_testcase(Case, Config0) ->
     Config = docket_nodes:prepared(Case, "", Config0),
@@ -27,6 +28,17 @@ joined(Config) ->
     ?assertMatch({error, {lacks, _}}, last(-1, Config)),
     ?assertMatch({error, {lacks, _}}, last(5, Config)),
     ?assertEqual({ok, 9}, docket_ra_log:last(proplists:get_value(dir, Config), <<"FORMER">>, -1)).
+
+%% A log in which all records have another name is one whose name of the member is damaged.
+writers(Config) ->
+    ok = write_log(1, [{<<"NEMBER">>, N} || N <- [0, 1]], Config),
+    ok = write_log(2, [], Config),
+    ?assertEqual({error, {damaged, log(1, Config)}}, last(-1, Config)),
+    %% An earlier log may be of a former member.
+    ok = write_log(2, [{?UID, 0}], Config),
+    ?assertEqual({ok, 0}, last(-1, Config)),
+    ok = write_log(3, [{<<"NEMBER">>, 1}], Config),
+    ?assertEqual({error, {damaged, log(3, Config)}}, last(-1, Config)).
 
 %% Each entry between the snapshot and the last one must be there.
 gap(Config) ->
