@@ -64,7 +64,10 @@ started({ok, Pid}, Lock) ->
     {ok, Pid, Lock};
 started({error, Reason} = Error, Lock) ->
     ok = docket_directory:unlock(Lock),
-    say(["the server cannot start: ", why(Reason)]),
+    say(case init:get_status() of
+            {stopping, _} -> "the server ends before it was ready, because it was told to end";
+            _ -> ["the server cannot start: ", why(Reason)]
+        end),
     Error.
 
 %% @doc Writes a line about this node for its operator.

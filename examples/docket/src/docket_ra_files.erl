@@ -13,7 +13,7 @@
 %% @hidden
 -module(docket_ra_files).
 
--export([check/2, note_started/2, note_voted/2, forget/1, format_error/2]).
+-export([check/2, has/2, note_started/2, note_voted/2, forget/1, format_error/2]).
 
 -export_type([error/0]).
 
@@ -28,6 +28,8 @@
 %% The names within Ra's directory
 -define(NAMES, "names.dets").
 -define(VOTES, "meta.dets").
+%% The name within the directory of a member
+-define(CONFIG, "config").
 
 %% What the note says of the member: its name in Ra's files, whether it has taken part in an
 %% election, and the index of the last change that its log must have
@@ -42,10 +44,17 @@ check(Dir, Server) ->
         none -> ok;
         #member{uid = Uid} = Member ->
             docket_attempt:steps([fun() -> check_name(Dir, Server, Uid) end,
-                                  fun() -> check_config(filename:join(own(Dir, Uid), "config")) end,
+                                  fun() -> check_config(filename:join(own(Dir, Uid), ?CONFIG)) end,
                                   fun() -> check_votes(Dir, Member) end]);
         {error, _} = Error -> Error
     end.
+
+%% @doc Tells whether the directory still has the files of the member. Ra does not notice when it
+%% was removed or unmounted, and goes on to write the open files.
+-spec has(file:filename(), Uid :: binary()) -> boolean().
+has(Dir, Uid) ->
+    {Is, _} = file:read_file_info(filename:join(own(Dir, Uid), ?CONFIG), [raw]),
+    Is =:= ok.
 
 own(Dir, Uid) -> filename:join([Dir, ?RA, binary_to_list(Uid)]).
 

@@ -11,17 +11,17 @@
 %% Ra need not be there.
 -ignore_xref([{ra, process_command, 3}, {ra, restart_server, 2}, {ra, start_server, 2},
               {ra, remove_member, 3}, {ra, add_member, 3}, {ra, trigger_election, 1},
-              {ra, consistent_query, 3},
-              {ra, local_query, 3}, {ra, new_uid, 1}, {ra, force_delete_server, 2},
-              {ra_system, start, 1}, {ra_system, derive_names, 1},
+              {ra, consistent_query, 3}, {ra, local_query, 3}, {ra, new_uid, 1},
+              {ra, force_delete_server, 2}, {ra_system, start, 1}, {ra_system, derive_names, 1},
               {ra_directory, uid_of, 2}, {ra_log_meta, fetch, 4}]).
 
--export([start_link/0, id/0, is_loaded/0, history/0, format_error/1]).
+-export([start_link/0, id/0, is_loaded/0, has_files/0, history/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([error/0]).
 
--type error() :: {ra, Reason :: term()} | {files, docket_ra_files:error()}
+%% `no_leader': the member has not come to lead within the setting `start_timeout'.
+-type error() :: {ra, Reason :: term()} | {no_leader, []} | {files, docket_ra_files:error()}
                | {identity, docket_identity:error()}.
 
 %% The name of Ra's system, which owns the files, and that of the member's process
@@ -39,9 +39,12 @@
 -define(STUCK_MS, 20000).
 
 %% `waits' is the last line about what this node waits for. `behind' is set while the member lacks
-%% changes or knows no leader: how many changes it has, and since when it has not got more.
+%% changes or knows no leader: how many changes it has, and since when it has not got more. `uid' is
+%% the name of the member in Ra's files, once it is loaded.
 -record(state, {waits = none :: none | loaded | binary(),
-                behind = none :: none | {non_neg_integer(), Since :: integer()}}).
+                behind = none :: none | {non_neg_integer(), Since :: integer()},
+                home :: docket_directory:name(),
+                uid = none :: none | binary()}).
 
 %% @doc Starts the member. A node that is alone is ready when this returns.
 -spec start_link() -> gen_server:start_ret().
@@ -53,7 +56,15 @@ id() -> {?SERVER, node()}.
 
 %% @doc Tells whether this node has got the changes that were acknowledged before it started.
 -spec is_loaded() -> boolean().
-is_loaded() -> persistent_term:get(?MODULE, false).
+is_loaded() -> persistent_term:get(?MODULE, false) =/= false.
+
+%% @doc Tells whether the directory still has the files of the member, which is loaded.
+-spec has_files() -> boolean().
+has_files() ->
+    case persistent_term:get(?MODULE, false) of
+        false -> false;
+        Uid -> docket_ra_files:has(docket_config:get(dir), Uid)
+    end.
 
 %% @doc Tells whether this node has ever voted, or taken part in a change. Other nodes ask this.
 -spec history() -> some | none.
@@ -73,22 +84,31 @@ name(Key) -> maps:get(Key, ra_system:derive_names(?SYSTEM)).
 -spec init([]) -> {ok, #state{}} | {stop, {shutdown, {store, error()}}}.
 init([]) ->
     process_flag(trap_exit, true),
-    first(docket_cluster:nodes()).
+    self() ! check,
+    first(docket_cluster:nodes(), #state{home = docket_directory:name(docket_config:get(dir))}).
 
-first([_]) ->
-    case attempt() of
-        ok -> {ok, loaded()};
-        {error, Reason} -> {stop, {shutdown, {store, Reason}}};
-        _ -> first([node()])
-    end;
-first(_) ->
+first([_], State) -> first_alone(now_ms() + docket_config:get(start_timeout), State);
+first(_, State) ->
     self() ! attempt,
-    {ok, #state{}}.
+    {ok, State}.
 
-loaded() ->
+first_alone(Until, State) ->
+    case {attempt(), now_ms() > Until} of
+        {ok, _} -> {ok, loaded(State)};
+        {{error, Reason}, _} -> {stop, {shutdown, {store, Reason}}};
+        {_, false} -> first_alone(Until, State);
+        {_, true} ->
+            ok = stop(),
+            {stop, {shutdown, {store, {no_leader, []}}}}
+    end.
+
+now_ms() -> erlang:monotonic_time(millisecond).
+
+loaded(State) ->
     _ = monitor(process, ?SERVER),
-    ok = persistent_term:put(?MODULE, true),
-    #state{waits = loaded}.
+    Uid = ra_directory:uid_of(?SYSTEM, ?SERVER),
+    ok = persistent_term:put(?MODULE, Uid),
+    State#state{waits = loaded, behind = none, uid = Uid}.
 
 %% @private
 -spec handle_call(term(), gen_server:from(), #state{}) -> {noreply, #state{}}.
@@ -102,10 +122,11 @@ handle_cast(_, State) -> {noreply, State}.
 -spec handle_info(term(), #state{}) -> {noreply, #state{}} | {stop, term(), #state{}}.
 handle_info(attempt, #state{waits = loaded} = State) -> {noreply, State};
 handle_info(attempt, State) ->
-    case attempt() of
+    case is_home(State) andalso attempt() of
         ok ->
             docket:say("the cases are loaded"),
-            {noreply, loaded()};
+            {noreply, loaded(State)};
+        false -> {noreply, gone(State)};
         {behind, Count} ->
             {noreply, waiting("this node loads the changes of the others", behind(Count, State))};
         {no_leader, Count} ->
@@ -115,6 +136,12 @@ handle_info(attempt, State) ->
         %% The cause may pass, such as a full disk.
         {error, Reason} -> {noreply, waiting(format_error(Reason), State)}
     end;
+handle_info(check, #state{waits = Waits} = State) ->
+    _ = erlang:send_after(docket_config:get(retry), self(), check),
+    case Waits =/= loaded orelse is_home(State) of
+        true -> {noreply, State};
+        false -> {noreply, gone(State)}
+    end;
 %% It ends when it cannot write, for example.
 handle_info({'DOWN', _, process, _, _}, #state{waits = loaded} = State) ->
     docket:say("the member of the Raft group has ended; it starts again"),
@@ -123,6 +150,24 @@ handle_info({'DOWN', _, process, _, _}, #state{waits = loaded} = State) ->
     {noreply, State#state{waits = none}};
 handle_info(_, State) -> {noreply, State}.
 
+%% Another directory at the same path does not have the member.
+is_home(#state{home = Home, uid = Uid}) ->
+    Dir = docket_config:get(dir),
+    docket_directory:name(Dir) =:= Home andalso (Uid =:= none orelse docket_ra_files:has(Dir, Uid)).
+
+%% The member no longer counts as one that has the changes on its disk.
+gone(State) ->
+    ok = persistent_term:put(?MODULE, false),
+    ok = stop(),
+    waiting(["the directory ", docket_config:get(dir), " was removed or unmounted while this node "
+             "ran, so this node takes no part in changes: put the directory back, or start this "
+             "node again, ",
+             case docket_cluster:nodes() of
+                 [_] -> "without its cases";
+                 _ -> "with an empty directory and while most of the other nodes run: it then "
+                          "takes their cases"
+             end], State).
+
 waiting(Why, #state{waits = Waits} = State) ->
     State#state{waits = docket_attempt:later(Why, Waits)}.
 
@@ -130,22 +175,21 @@ waiting(Why, #state{waits = Waits} = State) ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(_, _) ->
     ok = persistent_term:put(?MODULE, false),
-    %% While the whole node stops, OTP stops Ra too, and answers no request for it.
-    case init:get_status() of
-        {stopping, _} -> ok;
-        _ ->
-            _ = application:stop(ra),
-            ok
-    end.
+    stop().
+
+%% While the whole node stops, OTP stops Ra too, and answers no request for it.
+stop() ->
+    _ = [application:stop(ra) || element(1, init:get_status()) =/= stopping],
+    ok.
 
 behind(Count, #state{behind = {Count, Since}} = State) ->
-    case {erlang:monotonic_time(millisecond) - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
+    case {now_ms() - Since > ?STUCK_MS, ets:lookup(ra_state, ?SERVER)} of
         {true, [{_, Doing}]}
           when Doing =:= follower; Doing =:= await_condition; Doing =:= pre_vote ->
             left([Node || {Node, some} <- others()], State);
         _ -> State
     end;
-behind(Count, State) -> State#state{behind = {Count, erlang:monotonic_time(millisecond)}}.
+behind(Count, State) -> State#state{behind = {Count, now_ms()}}.
 
 %% The next attempt finds a node without a member.
 left([_, _ | _] = Members, State) ->
@@ -153,7 +197,7 @@ left([_, _ | _] = Members, State) ->
     _ = docket_attempt:steps([fun() -> removed(Members) end,
                               fun() -> docket_ra_files:forget(docket_config:get(dir)) end,
                               fun() -> ra:force_delete_server(?SYSTEM, id()) end]),
-    State#state{behind = none};
+    State#state{behind = none, uid = none};
 left(_, State) -> State.
 
 %% Tries to take part in the group. `wait' says what must happen first, `behind' and `no_leader' how
@@ -162,16 +206,15 @@ left(_, State) -> State.
 attempt() ->
     try docket_attempt:steps([fun files/0, fun system/0, fun member/0, fun elected/0, fun voted/0,
                               fun noted/0, fun current/0, fun settled/0, fun voted/0]) of
-        {error, _} = Error -> stopped(Error);
+        {error, _} = Error ->
+            ok = stop(),
+            Error;
         Other -> Other
     catch
         Class:Reason:Stack ->
-            stopped({error, {ra, {Class, Reason, lists:sublist(Stack, 1)}}})
+            ok = stop(),
+            {error, {ra, {Class, Reason, lists:sublist(Stack, 1)}}}
     end.
-
-stopped(Error) ->
-    _ = application:stop(ra),
-    Error.
 
 %% While Ra runs, its files are open.
 files() ->
@@ -333,6 +376,10 @@ settled() ->
 format_error({files, Reason}) ->
     docket_ra_files:format_error(Reason, length(docket_cluster:nodes()));
 format_error({identity, Reason}) -> docket_identity:format_error(Reason);
+format_error({no_leader, _}) ->
+    ["Ra has not loaded its files in ", docket_config:get(dir), " within ",
+     integer_to_list(docket_config:get(start_timeout)), " ms: if there is much to load, give it "
+     "more time with DOCKET_START_TIMEOUT. If not, put back a copy of the whole directory"];
 format_error({ra, Reason}) ->
     ["Ra does not start with its files in ", docket_config:get(dir),
      io_lib:format(" (~0tP)", [cause(Reason), 20]),

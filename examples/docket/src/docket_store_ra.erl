@@ -64,9 +64,17 @@ run(Kind, Operation) ->
         true ->
             case asked(fun() -> sent(Kind, Operation, docket_config:get(deadline)) end, Kind) of
                 {ok, {{_, _}, Result}, _} when Kind =:= scan -> upgraded(Result);
+                {ok, {ok, _} = Result, _} when Kind =:= write -> kept(upgraded(Result));
                 {ok, Result, _} -> upgraded(Result);
                 {error, _} = Error -> Error
             end
+    end.
+
+%% The others may have the change on their disks. docket_ra_member stops Ra a moment later.
+kept(Result) ->
+    case docket_ra_member:has_files() of
+        true -> Result;
+        false -> {error, disk}
     end.
 
 %% The leader may have an earlier program.

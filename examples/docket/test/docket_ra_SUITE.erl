@@ -5,7 +5,8 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([http/1, no_directory/1, reasons/1, kept/1, noted_vote/1, together/1, leader_killed/1,
          all_killed/1, alone/1, replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1,
-         damaged_snapshot/1, damaged_member/1, long_log/1, upgraded/1, snapshot/1]).
+         damaged_snapshot/1, damaged_member/1, damaged_writer/1, no_leader/1, removed/1,
+         removed_of_three/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -16,6 +17,9 @@
 -define(SECRET, "secret").
 %% A log of Ra without a record
 -define(NO_RECORDS, <<"RAWA", 1>>).
+%% The name of a member is in its first record, behind a head of 5 bytes, 3 bytes for the number of
+%% the member, and 2 for the size of the name.
+-define(NAME_AT, 10).
 
 all() ->
     case {code:ensure_loaded(json), code:lib_dir(ra)} of
@@ -28,7 +32,8 @@ all() ->
         _ ->
             [http, no_directory, reasons, kept, noted_vote, together, leader_killed, all_killed,
              alone, replaced, replaced_of_two, damaged_files, damaged_segment, damaged_snapshot,
-             damaged_member, long_log, upgraded, snapshot]
+             damaged_member, damaged_writer, no_leader, removed, removed_of_three, long_log,
+             upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -209,7 +214,9 @@ damaged_files(Config0) ->
                   delete -> file:delete(File);
                   _ -> file:write_file(File, Damage(Bytes))
               end,
+         Before = files(Dir),
          ?assertMatch({match, _}, re:run(refusal(), Words)),
+         ?assertEqual(Before, files(Dir)),
          ok = file:write_file(File, Bytes)
      end || {File, Damage, Words} <-
                 [{Names, delete, "names.dets is missing: put back a copy"},
@@ -221,6 +228,11 @@ damaged_files(Config0) ->
                  %% The last record alone may be a part of one, but a node of one has done it.
                  {Log, fun(Bytes) -> changed(Bytes, byte_size(Bytes) - 1) end, "lacks changes"},
                  {Log, fun(Bytes) -> changed(Bytes, byte_size(Bytes) div 2) end, "wal is damaged"},
+                 {Log, fun(Bytes) -> shorter(Bytes, 1) end, "lacks changes"},
+                 {Log, fun(Bytes) -> shorter(Bytes, 40) end, "lacks changes"},
+                 %% The name of the member that has written the log
+                 {Log, fun(Bytes) -> changed(Bytes, ?NAME_AT) end, "wal is damaged"},
+                 {Log, fun(Bytes) -> changed(Bytes, ?NAME_AT + 7) end, "wal is damaged"},
                  %% The size of the first record
                  {Log, fun(Bytes) -> changed(Bytes, first_size(Bytes)) end, "wal is damaged"},
                  {Settings, delete, "config is missing"},
@@ -317,14 +329,87 @@ damaged_member(Config) ->
     ok = file:delete(filename:join(dir(First, Config), "ra/names.dets")),
     A1 = start(First, names(3), Config),
     Line = "names.dets is missing: end this node, empty its directory, and start it again",
-    ok = until(fun() ->
-                       [] =/= [x || {_, Text} <- docket_nodes:lines(A1),
-                                    re:run(Text, Line) =/= nomatch]
-               end),
+    ok = until(fun() -> says(A1, Line) end),
     false = is_ready(A1),
     %% The other nodes may elect a leader now.
     ok = until(B, has, Id),
     stopped([A1, B, C]).
+
+%% Ra would drop the log that has another name. The node keeps it, and waits to be replaced.
+damaged_writer(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Id = new_case(C),
+    ok = kill(A),
+    [First | _] = names(3),
+    Log = in("ra/*.wal", [{dir, dir(First, Config)}]),
+    {ok, Bytes} = file:read_file(Log),
+    Damaged = changed(Bytes, ?NAME_AT + 10),
+    ok = file:write_file(Log, Damaged),
+    A1 = start(First, names(3), Config),
+    ok = until(fun() -> says(A1, "wal is damaged: end this node, empty its directory") end),
+    false = is_ready(A1),
+    ?assertEqual({ok, Damaged}, file:read_file(Log)),
+    {ok, _} = show(Id, B),
+    stopped([A1, B, C]).
+
+says(Peer, Text) ->
+    [] =/= [x || {_, Line} <- docket_nodes:lines(Peer), re:run(Line, Text) =/= nomatch].
+
+%% Ra runs, but its member never leads: it has done changes that its log lacks. The start ends after
+%% `start_timeout'.
+no_leader(Config) ->
+    {ok, _} = application:ensure_all_started(docket),
+    _ = new_case(),
+    ok = application:stop(docket),
+    %% An earlier program has made the files, and so there is no check of them.
+    ok = file:delete(in("docket.member", Config)),
+    Log = in("ra/*.wal", Config),
+    {ok, Bytes} = file:read_file(Log),
+    ok = file:write_file(Log, changed(Bytes, ?NAME_AT)),
+    application:set_env(docket, start_timeout, 1000),
+    ?assertMatch({match, _}, re:run(refusal(), "Ra has not loaded its files .* within 1000 ms")).
+
+%% The directory goes away while the node runs: it acknowledges no further change, and says so. When
+%% the directory is there again, the node has its cases.
+removed(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Name] = names(1),
+    [Peer] = started([Name], Config),
+    Id = new_case(Peer),
+    Own = dir(Name, Config),
+    Away = filename:join(Dir, "away"),
+    ok = file:rename(Own, Away),
+    ?assertEqual({error, disk}, create(Peer)),
+    ok = until(fun() -> says(Peer, "was removed or unmounted.*without its cases") end),
+    ?assertEqual({error, not_ready}, create(Peer)),
+    false = is_ready(Peer),
+    %% Another directory does not have the member.
+    ok = file:make_dir(Own),
+    attempt = on(Peer, erlang, send, [docket_ra_member, attempt]),
+    _ = on(Peer, sys, get_state, [docket_ra_member]),
+    false = is_ready(Peer),
+    ok = file:del_dir(Own),
+    ok = file:rename(Away, Own),
+    ok = until(fun() -> is_ready(Peer) end),
+    [{ok, _} = show(Each, Peer) || Each <- [Id, new_case(Peer)]],
+    stopped([Peer]).
+
+%% Such a node is no voter: without it, two of three are no majority when one of them ends.
+removed_of_three(Config) ->
+    [A, B, C] = started(names(3), Config),
+    [First | _] = names(3),
+    ok = file:del_dir_r(dir(First, Config)),
+    ok = until(fun() -> says(A, "was removed or unmounted.*it then takes their cases") end),
+    Id = new_case_again(B),
+    ok = kill(C),
+    ?assertMatch({error, _}, create(B)),
+    C1 = start(lists:last(names(3)), names(3), Config),
+    ok = until(fun() -> is_ready(B) andalso is_ready(C1) end),
+    ok = kill(A),
+    A1 = start(First, names(3), Config),
+    ok = until(fun() -> is_ready(A1) end),
+    [{ok, _} = show(Each, A1) || Each <- [Id, new_case_again(A1)]],
+    stopped([A1, B, C1]).
 
 %% The line with which a node does not start
 refusal() ->
@@ -339,14 +424,19 @@ in(Pattern, Config) ->
 
 in_dir(Pattern, Config) -> filename:join(proplists:get_value(dir, Config), Pattern).
 
-half(Bytes) -> binary:part(Bytes, 0, byte_size(Bytes) div 2).
+files(Dir) ->
+    [{File, file:read_file(File)} || File <- filelib:wildcard(filename:join(Dir, "**"))].
+
+half(Bytes) -> shorter(Bytes, byte_size(Bytes) - byte_size(Bytes) div 2).
+
+shorter(Bytes, By) -> binary:part(Bytes, 0, byte_size(Bytes) - By).
 
 changed(Bytes, At) ->
     <<Before:At/binary, Byte, After/binary>> = Bytes,
     <<Before/binary, (Byte bxor 16#41), After/binary>>.
 
-%% A head of 5 bytes, 3 for the number of the member, its name, and 4 for the sum
-first_size(<<_:8/binary, Name:16, _/binary>>) -> 5 + 3 + 2 + Name + 4.
+%% The name of the member, and 4 bytes for the sum
+first_size(<<_:8/binary, Name:16, _/binary>>) -> ?NAME_AT + Name + 4.
 
 %% After many changes a snapshot takes the place of the log, also on a node that was not there.
 long_log(Config) ->
