@@ -1,4 +1,5 @@
-%% @doc Keeps in the directory to which node of which service it belongs.
+%% @doc Keeps in the directory to which node of which service it belongs, and checks that its cases
+%% are those of the store.
 %%
 %% The files of Mnesia and of Ra belong to the name of their node: started with another name, Mnesia
 %% forgets its log. And a node whose list lacks former nodes could be a majority without them, and
@@ -10,19 +11,30 @@
 
 -export_type([error/0]).
 
--type error() :: {other_node, {node(), file:filename()}}
+-type error() :: {other_store, {mnesia | ra, file:filename()}}
+               | {other_node, {node(), file:filename()}}
                | {fewer_nodes, Missing :: [node(), ...]}
                | {damaged, file:filename()}
                | {unreadable, {file:filename(), file:posix()}}
                | {directory, {file:filename(), file:posix() | badarg | terminated}}.
 
 -define(FILE_NAME, "docket.node").
+%% Each store with a file that it always has
+-define(STORES, [{mnesia, "schema.DAT"}, {ra, "ra"}]).
 
-%% @doc Checks that the directory belongs to this node, and that the list of nodes has all nodes of
-%% its service. The setting `force' allows a list without some of them, or a file that does not tell
-%% them.
+%% @doc Checks that the directory has no cases of another store, that it belongs to this node, and
+%% that the list of nodes has all nodes of its service. The setting `force' allows a list without
+%% some of them, or a file that does not tell them.
 -spec check(file:filename()) -> ok | {error, error()}.
 check(Dir) ->
+    Own = docket_config:get(store),
+    case [Store || {Store, Name} <- ?STORES, filelib:is_file(filename:join(Dir, Name))] of
+        [Other] when Other =/= Own -> {error, {other_store, {Other, Dir}}};
+        %% An earlier program has let both stores use it.
+        _ -> check_nodes(Dir)
+    end.
+
+check_nodes(Dir) ->
     File = filename:join(Dir, ?FILE_NAME),
     case {docket_directory:read(File), docket_config:get(force)} of
         {{ok, [{Node, [_ | _]}]}, _} when Node =/= node() -> {error, {other_node, {Node, Dir}}};
@@ -60,10 +72,20 @@ written(File, Own) ->
 
 %% @doc Formats an error as one line for a person.
 -spec format_error(error()) -> unicode:chardata().
+format_error({other_store, {Store, Dir}}) ->
+    io_lib:format("the directory ~ts has cases of the store ~s: start with DOCKET_STORE=~s, or "
+                  "choose another directory (DOCKET_DIR)", [Dir, Store, Store]);
 format_error({other_node, {Node, Dir}}) ->
-    io_lib:format("the directory ~ts belongs to the node ~s, and this node is ~s: start it with "
-                  "the name of that node (RELEASE_NODE), or choose another directory (DOCKET_DIR)",
-                  [Dir, Node, node()]);
+    io_lib:format("the directory ~ts belongs to ~s, and this node is ~s: start it ~s, or choose "
+                  "another directory (DOCKET_DIR)",
+                  [Dir, case Node of
+                            nonode@nohost -> "a node without a name";
+                            _ -> ["the node ", atom_to_list(Node)]
+                        end, node(),
+                   case Node of
+                       nonode@nohost -> "without RELEASE_NODE";
+                       _ -> "with the name of that node (RELEASE_NODE)"
+                   end]);
 format_error({fewer_nodes, Missing}) ->
     ["DOCKET_NODES lacks ", docket_config:names(Missing), ", which had a part in this service and "
      "may have later cases: give all nodes the whole list. To go on without these nodes, or if "
@@ -78,5 +100,6 @@ format_error({damaged, File}) ->
                     "an empty directory: this node then takes the cases of the others"
        end];
 format_error({unreadable, {File, Reason}}) ->
-    ["the file ", File, " cannot be read: ", file:format_error(Reason)];
+    ["the file ", File, " cannot be read (", file:format_error(Reason),
+     "): check that this user may do that"];
 format_error({directory, Error}) -> docket_directory:format_error({write, Error}).

@@ -5,9 +5,9 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([life/1, two_editors/1, closed/1, documents/1, other_users/1, passwords/1, addresses/1,
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1,
-         picture/1, metrics/1, kept/1, bad_directory/1, directory_in_use/1, other_directory/1,
-         damaged_directory/1, removed_directory/1, disk_was_full/1, bad_settings/1, only_memory/1,
-         port_in_use/1, failure/1, not_ready/1]).
+         picture/1, metrics/1, kept/1, bad_directory/1, directory_in_use/1, other_store/1,
+         other_directory/1, damaged_directory/1, removed_directory/1, disk_was_full/1,
+         bad_settings/1, only_memory/1, port_in_use/1, failure/1, not_ready/1]).
 
 -import(docket_client, [new_case/1, path/1, ask/2, ask/3, ask/4, ask_as/3, send/3, status/3,
                         login/1, code/1, url/1]).
@@ -17,7 +17,7 @@ all() ->
         {module, json} ->
             [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
              slow_client, too_many_clients, overload, overtaken, raw, picture, metrics, kept,
-             bad_directory, directory_in_use, other_directory, damaged_directory,
+             bad_directory, directory_in_use, other_store, other_directory, damaged_directory,
              removed_directory, disk_was_full, bad_settings, only_memory, port_in_use, failure,
              not_ready];
         {error, _} ->
@@ -38,7 +38,7 @@ settings(overload, _) -> [{running, 1}, {waiting, 1}, {patience, 3_600_000}];
 settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
 settings(too_large, _) -> [{document, 1000}];
 settings(Case, Config)
-  when Case =:= kept; Case =:= directory_in_use; Case =:= other_directory;
+  when Case =:= kept; Case =:= directory_in_use; Case =:= other_store; Case =:= other_directory;
        Case =:= damaged_directory; Case =:= removed_directory; Case =:= disk_was_full ->
     [{dir, data(Config)}];
 settings(_, _) -> [].
@@ -263,6 +263,22 @@ directory_in_use(_) ->
     ok = gen_tcp:close(Socket),
     {ok, _} = application:ensure_all_started(docket).
 
+%% The directory has the cases of one store. With another one, the node would start without them.
+other_store(Config) ->
+    {ok, Dir} = application:get_env(docket, dir),
+    ok = application:stop(docket),
+    application:set_env(docket, store, ra),
+    ok = docket_config:load(),
+    ?assertEqual({error, {other_store, {mnesia, Dir}}}, docket_identity:check(Dir)),
+    application:set_env(docket, store, mnesia),
+    OfRa = filename:join(proplists:get_value(priv_dir, Config), "of_ra"),
+    ok = filelib:ensure_path(filename:join(OfRa, "ra")),
+    application:set_env(docket, dir, OfRa),
+    {error, {docket, {{identity, Reason}, _}}} = application:ensure_all_started(docket),
+    {match, _} = re:run(docket_identity:format_error(Reason), "start with DOCKET_STORE=ra"),
+    application:set_env(docket, dir, Dir),
+    {ok, _} = application:ensure_all_started(docket).
+
 %% A directory belongs to one node, and to a service that may only get further nodes.
 other_directory(_) ->
     {ok, Dir} = application:get_env(docket, dir),
@@ -276,7 +292,9 @@ other_directory(_) ->
          ?assertEqual({Node, Expected}, {Node, Reason}),
          {match, _} = re:run(docket_identity:format_error(Reason), Word)
      end || {Node, Nodes, Expected, Word} <-
-                [{other@host, [other@host], {other_node, {other@host, Dir}}, "RELEASE_NODE"},
+                [{other@host, [other@host], {other_node, {other@host, Dir}}, "\\(RELEASE_NODE"},
+                 {nonode@nohost, [nonode@nohost], {other_node, {nonode@nohost, Dir}},
+                  "a node without a name, .* start it without RELEASE_NODE"},
                  {node(), [other@host, node()], {fewer_nodes, [other@host]}, "DOCKET_FORCE"},
                  {node(), none, {damaged, File}, "DOCKET_FORCE"}]],
     ok = file:write_file(File, [255, Text]),
