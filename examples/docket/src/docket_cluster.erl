@@ -93,6 +93,9 @@ multicall(Nodes, Module, Function, Arguments, Timeout) ->
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     ok = net_kernel:monitor_nodes(true),
+    %% They have connected to this node before docket started here, and got no answer.
+    _ = [spawn(fun() -> compare(Node) end) || Node <- ?MODULE:nodes() -- missing(?MODULE:nodes()),
+                                              Node =/= node()],
     self() ! connect,
     {ok, #state{}}.
 
@@ -117,19 +120,24 @@ handle_info({nodeup, Node}, State) ->
 handle_info({nodedown, _}, State) -> {noreply, told(State)};
 handle_info(_, State) -> {noreply, State}.
 
-%% With different lists, two parts could both count as the majority.
+%% With different lists, two parts could both count as the majority. Nodes with different stores
+%% wait for each other without end.
 compare(Node) ->
-    Own = ?MODULE:nodes(),
-    try call(Node, ?MODULE, nodes, [], ?CALL_MS) of
-        Own -> ok;
-        Other ->
-            docket:say([atom_to_list(Node), " has another list of nodes (",
-                        docket_config:names(Other),
-                        "): give all nodes the same DOCKET_NODES, and start them again"])
+    Own = {?MODULE:nodes(), docket_config:get(store)},
+    try {call(Node, ?MODULE, nodes, [], ?CALL_MS),
+         call(Node, docket_config, get, [store], ?CALL_MS)} of
+        Theirs -> _ = [docket:say([atom_to_list(Node), " has " | Line])
+                       || Line <- differences(Own, Theirs)]
     catch
-        %% A node that is not ready to answer compares the lists itself.
+        %% A node that is not ready to answer compares itself.
         _:_ -> ok
     end.
+
+differences({Own, Store}, {Theirs, Other}) ->
+    [["another list of nodes (", docket_config:names(Theirs), "). If you are not just changing the "
+      "list, give all nodes the same DOCKET_NODES, and start them again"] || Own =/= Theirs]
+        ++ [io_lib:format("the store ~s, and this node ~s: give all nodes the same DOCKET_STORE, "
+                          "and start them again", [Other, Store]) || Store =/= Other].
 
 told(#state{missing = Missing} = State) ->
     All = ?MODULE:nodes(),

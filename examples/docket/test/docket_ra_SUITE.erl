@@ -6,7 +6,8 @@
 -export([http/1, no_directory/1, reasons/1, kept/1, noted_vote/1, together/1, leader_killed/1,
          all_killed/1, alone/1, replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1,
          damaged_snapshot/1, damaged_member/1, damaged_writer/1, no_leader/1, removed/1,
-         removed_of_three/1, long_log/1, upgraded/1, snapshot/1]).
+         removed_of_three/1, other_store/1,
+         long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -32,8 +33,8 @@ all() ->
         _ ->
             [http, no_directory, reasons, kept, noted_vote, together, leader_killed, all_killed,
              alone, replaced, replaced_of_two, damaged_files, damaged_segment, damaged_snapshot,
-             damaged_member, damaged_writer, no_leader, removed, removed_of_three, long_log,
-             upgraded, snapshot]
+             damaged_member, damaged_writer, no_leader, removed, removed_of_three, other_store,
+             long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -410,6 +411,16 @@ removed_of_three(Config) ->
     ok = until(fun() -> is_ready(A1) end),
     [{ok, _} = show(Each, A1) || Each <- [Id, new_case_again(A1)]],
     stopped([A1, B, C1]).
+
+%% The later one of two nodes with different stores says so.
+other_store(Config) ->
+    [First, Second] = Names = names(2),
+    A = start(First, Names, Config),
+    B = start(Second, Names, lists:keystore(store, 1, Config, {store, mnesia})),
+    ok = until(fun() ->
+                       says(B, "has the store ra, and this node mnesia: give all nodes the same")
+               end),
+    stopped([A, B]).
 
 %% The line with which a node does not start
 refusal() ->
