@@ -360,14 +360,22 @@ left({{Number, _} = Generation, _}) ->
 
 %% The file is on the disk before anyone learns the generation.
 store(Stored) ->
-    case file() of
-        none -> persistent_term:put(?MODULE, Stored);
-        File ->
-            case docket_directory:write(File, io_lib:format("~0p.~n", [Stored])) of
-                ok -> persistent_term:put(?MODULE, Stored);
-                {error, _} = Error -> Error
-            end
+    Written = case file() of
+                  none -> ok;
+                  File -> docket_directory:write(File, io_lib:format("~0p.~n", [Stored]))
+              end,
+    case Written of
+        ok ->
+            ok = told(current(), Stored),
+            persistent_term:put(?MODULE, Stored);
+        {error, _} = Error -> Error
     end.
+
+%% Another node has begun with its own cases. This node has loaded those.
+told({Known, _}, {{Number, [_, _ | _]}, _}) when Known > 0, Number - Known >= ?FORCED ->
+    docket:say("this node has taken the cases of a node that was started with DOCKET_FORCE=true: "
+               "changes that only this node had are lost");
+told(_, _) -> ok.
 
 %% Offers
 

@@ -112,8 +112,9 @@ from(Ready) ->
 %% such setting.
 end_start() ->
     Loaded = loaded(),
-    _ = [docket:say(["DOCKET_FORCE has no effect: this node has the cases of ",
-                     docket_config:names(Sources), ". Start it without DOCKET_FORCE the next time"])
+    _ = [docket:say(["this node has the cases of ", docket_config:names(Sources), ", in place of "
+                     "its own: DOCKET_FORCE only lets it start with another list of nodes. Start "
+                     "it without DOCKET_FORCE the next time"])
          || docket_config:get(force), Loaded =:= from_others, [_ | _] = Sources <- [sources()]],
     _ = mnesia:set_master_nodes([]),
     {loaded, Loaded}.
@@ -158,7 +159,7 @@ without_cases([], true) ->
     "has lost its cases, and no other node has any: put back a copy of its directory, or remove "
         "the file docket.generation from it to begin anew";
 without_cases(Others, HadCases) ->
-    ["has no database, and waits for ", docket_config:names(Others), " to be ready"
+    ["has no database, and waits for ", docket_config:names(Others), " to run"
      | [". It had cases: if all nodes have lost theirs, remove the file docket.generation from "
         "its directory" || HadCases]].
 

@@ -275,7 +275,7 @@ fresh(Others) ->
     case {[Node || {Node, some} <- Others], [Node || {Node, unknown} <- Others]} of
         {[], []} -> start();
         {[], Missing} ->
-            {wait, ["has no cases, and waits for ", docket_config:names(Missing), " to be ready"]};
+            {wait, ["has no cases, and waits for ", docket_config:names(Missing), " to run"]};
         %% A change needs both of two nodes, so the other one has all.
         {[_], []} when length(Others) =:= 1 -> start();
         {Members, _} ->

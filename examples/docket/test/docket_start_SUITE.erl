@@ -6,7 +6,8 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hung_start/1, killed_start/1, ended_start/1, ended_when_noted/1, pause/1, old_copy/1,
          empty_log/1, forced/1, other_list/1, mistaken_list/1, waits_for_others/1,
-         first_killed/1, first_lost/1, other_log/1, forced_beside/1]).
+         first_killed/1, first_lost/1, other_log/1, forced_beside/1,
+         forced_over/1]).
 %% Functions that other nodes run
 -export([leave_questions/0, answer_questions/1, kill_in_start/0, end_in_start/1,
          end_when_noted/1]).
@@ -17,7 +18,7 @@
 all() ->
     [hung_start, killed_start, ended_start, ended_when_noted, pause, old_copy, empty_log, forced,
      other_list, mistaken_list, waits_for_others, first_killed, first_lost, other_log,
-     forced_beside].
+     forced_beside, forced_over].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
@@ -309,5 +310,27 @@ forced_beside(Config) ->
     ok = on(C, sys, resume, [mnesia_tm]),
     ok = until(B1, ready, true),
     [?assertMatch({Id, {ok, _}}, {Id, show(Id, Peer)}) || Id <- Later, Peer <- [A, B1, C]],
-    ?assertMatch([_], Saying("DOCKET_FORCE has no effect")),
+    ?assertMatch([_], Saying("DOCKET_FORCE only lets it start with another list")),
     stopped([A, B1, C]).
+
+%% A node with old cases is forced to begin. The others say that they lose their later cases.
+forced_over(Config) ->
+    [A, B, C] = started(names(3), Config),
+    Before = new_case(A),
+    ok = kill(A),
+    ok = until(B, ready, true),
+    Later = new_case_again(B),
+    [ok = kill(Peer) || Peer <- [B, C]],
+    [First | Others] = names(3),
+    Peers = [start(First, names(3), [{force, true} | Config])
+             | [start(Name, names(3), Config) || Name <- Others]],
+    [ok = until(Peer, ready, true) || Peer <- Peers],
+    [begin
+         {ok, _} = show(Before, Peer),
+         {error, not_found} = show(Later, Peer)
+     end || Peer <- Peers],
+    ?assertEqual([0, 1, 1],
+                 [length([x || {_, Line} <- lines(Peer),
+                               string:find(Line, "only this node had are lost") =/= nomatch])
+                  || Peer <- Peers]),
+    stopped(Peers).
