@@ -27,10 +27,11 @@ answer(#{method := Method, path := Path, query := Query} = Request) ->
             end
     end.
 
-%% @doc Answers a request with a method that nothing takes there.
+%% @doc Answers a request with a method that nothing takes there. Where GET works, HEAD does too.
 -spec bad_method(Where :: string(), [binary(), ...]) -> docket_http:response().
 bad_method(Where, Methods) ->
-    Names = lists:join(", ", Methods),
+    Names = lists:join(", ", [<<"GET, HEAD">> || lists:member(<<"GET">>, Methods)]
+                       ++ (Methods -- [<<"GET">>])),
     {Status, Headers, Body} = failure(405, bad_method, [Where, " takes ", Names]),
     {Status, [{"allow", Names} | Headers], Body}.
 

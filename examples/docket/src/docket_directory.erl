@@ -110,7 +110,7 @@ format_error({in_use, Dir}) ->
 format_error({write, {Dir, Reason}}) when Reason =:= enospc; Reason =:= edquot ->
     ["the directory ", Dir, " has no space left: free space there"];
 format_error({write, {Dir, Reason}}) when Reason =:= eexist; Reason =:= enotdir ->
-    [Dir, " (DOCKET_DIR) is not a directory, or is below something that is none"];
+    [Dir, " (DOCKET_DIR) is not a directory, or is below a file: choose another path"];
 format_error({write, {Dir, Reason}}) ->
-    io_lib:format("the directory ~ts (DOCKET_DIR) cannot be written: ~ts",
-                  [Dir, file:format_error(Reason)]).
+    io_lib:format("the directory ~ts (DOCKET_DIR) cannot be written (~ts): let this user write "
+                  "there, or choose another directory", [Dir, file:format_error(Reason)]).

@@ -138,6 +138,8 @@ public(#{method := <<"GET">>, path := [<<"ready">>]}) ->
                                  "not ready: the tables are not loaded, or this node is not in "
                                  "the majority\n")
     end;
+public(#{path := [Name]}) when Name =:= <<"live">>; Name =:= <<"ready">>; Name =:= <<"metrics">> ->
+    docket_api:bad_method("this address", [<<"GET">>]);
 public(#{headers := Headers} = Request) ->
     case user(proplists:get_value("authorization", Headers, "")) of
         {ok, User} -> for_user(Request#{user => User});

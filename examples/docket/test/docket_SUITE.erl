@@ -146,7 +146,8 @@ addresses(_) ->
                                    "/api/cases/000000000000?x=1"]}],
         Path <- Paths],
     {405, Headers, _} = ask(put, "/api/cases", #{}),
-    ?assertEqual("GET, POST", proplists:get_value("allow", Headers)),
+    ?assertEqual("GET, HEAD, POST", proplists:get_value("allow", Headers)),
+    [{405, _} = status(delete, "/" ++ Name, []) || Name <- ["live", "ready", "metrics"]],
     [{405, _} = status(Method, Path, [login("ann")])
      || Method <- [options, trace, delete], Path <- ["/", "/x"]].
 
