@@ -3,10 +3,10 @@
 %% build that fails, and `slow' is one that does not end.
 -module(whittle_runtime).
 
--export([empty_cut/0, check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, otp/2,
-         has_otp/2, otp_libs/1, suites/2, artifact/2, kept/4, unwritten/2, source_file/3, targets/0,
-         emulator/1, default_target/0, otps/0, default_otp/0, levels/0,
-         format_error/1, step_output/1, cached/1, uncache/2, reading/2, alone/2]).
+-export([empty_cut/0, check/1, check/2, given/2, patches_apply/2, source/2, ensure/2, vm_bytes/2,
+         otp/2, has_otp/2, otp_libs/1, suites/2, artifact/2, kept/4, unwritten/2, source_file/3,
+         targets/0, emulator/1, default_target/0, otps/0, default_otp/0, levels/0, format_error/1,
+         step_output/1, cached/1, uncache/2, reading/2, alone/2]).
 
 targets() ->
     Emulator = case os:getenv("STAND_IN") of
@@ -31,7 +31,10 @@ default_otp() -> "25".
 
 levels() -> [mix].
 
-empty_cut() -> #{functions => #{}, libraries => [], preloaded => #{}}.
+empty_cut() -> #{functions => #{}, libraries => [], programs => [], preloaded => #{}}.
+
+%% Each function that the program cannot reach has one byte.
+vm_bytes(#{cut := #{functions := Functions}}, _) -> {ok, 1_000_000 - map_size(Functions)}.
 
 check(Spec) -> check(Spec, #{}).
 
