@@ -1,8 +1,9 @@
-%% @doc Locks and checks the directory of the database, and reads and writes small files there.
+%% @doc Locks and checks the directory of the database. Reads and writes small files there, and
+%% opens large ones.
 %% @hidden
 -module(docket_directory).
 
--export([check/2, name/1, lock/1, unlock/1, read/1, write/2, format_error/1]).
+-export([check/2, name/1, lock/1, unlock/1, read/1, write/2, in_file/3, format_error/1]).
 
 -export_type([error/0, lock/0, name/0]).
 
@@ -100,6 +101,23 @@ first_error(Results) ->
     case lists:keyfind(error, 1, Results) of
         false -> ok;
         Error -> Error
+    end.
+
+%% @doc Opens a file as bytes, and calls a function with the device and the size. The device is then
+%% at the end of the file. The errors are those of the opening and of the function.
+-spec in_file(file:filename(), [file:mode()],
+              fun((file:io_device(), Size :: non_neg_integer()) -> Result)) ->
+          Result | {error, file:posix() | badarg | system_limit}.
+in_file(File, Modes, Fun) ->
+    case file:open(File, [raw, binary | Modes]) of
+        {ok, Device} ->
+            Result = case file:position(Device, eof) of
+                         {ok, Size} -> Fun(Device, Size);
+                         {error, _} = Error -> Error
+                     end,
+            _ = file:close(Device),
+            Result;
+        {error, _} = Error -> Error
     end.
 
 %% @doc Formats an error as one line for a person.

@@ -7,6 +7,8 @@
 %% @hidden
 -module(docket_mnesia_log).
 
+-import(docket_directory, [in_file/3]).
+
 -export([check/3, is_empty/1, cut/1, salvage/4, write/2]).
 
 -export_type([tail/0, is_known/0]).
@@ -31,18 +33,6 @@
 check(File, Tail, IsKnown) ->
     in_file(File, [read, {read_ahead, ?READ_AHEAD}],
             fun(Device, Size) -> checked(Device, Size, Tail, IsKnown) end).
-
-in_file(File, Modes, Fun) ->
-    case file:open(File, [raw, binary | Modes]) of
-        {ok, Device} ->
-            Result = case file:position(Device, eof) of
-                         {ok, Size} -> Fun(Device, Size);
-                         {error, _} = Error -> Error
-                     end,
-            _ = file:close(Device),
-            Result;
-        {error, _} = Error -> Error
-    end.
 
 %% A log that was never written to has no bytes, or only a head.
 checked(_, Size, Tail, _) when Size < 2 * ?HEAD_BYTES, Tail =/= none -> ok;

@@ -76,16 +76,8 @@ add_entry(Index, Is, #log{from = From, entries = Entries} = Log) ->
 %% The segments of a member
 
 add_segment(File, Log) ->
-    case file:open(File, [read, raw, binary]) of
-        {ok, Device} ->
-            Added = case file:position(Device, eof) of
-                        {ok, Size} -> add_indexed(Device, Size, File, Log);
-                        {error, _} = Error -> Error
-                    end,
-            _ = file:close(Device),
-            Added;
-        {error, _} = Error -> Error
-    end.
+    docket_directory:in_file(File, [read],
+                             fun(Device, Size) -> add_indexed(Device, Size, File, Log) end).
 
 %% A crash may come between the creation of a segment and its first bytes.
 add_indexed(_, 0, _, Log) -> Log;
@@ -170,13 +162,13 @@ ended(Rest, Log) ->
         false -> Log
     end.
 
-%% The numbers of a record, index and term, are small.
-has_record(<<_:1, 1:1, _:22, Sum:32, Size:32, Entry:(Size + 16)/binary, _/binary>> = Records) ->
-    case Entry of
-        <<0:16, _:48, 0:16, _:48, _/binary>> ->
-            erlang:adler32(Entry) =:= Sum orelse has_record(binary:part(Records, 1,
-                                                                        byte_size(Records) - 1));
-        _ -> has_record(binary:part(Records, 1, byte_size(Records) - 1))
-    end;
-has_record(<<_, Rest/binary>>) -> has_record(Rest);
+has_record(<<_, Rest/binary>> = Records) -> begins_record(Records) orelse has_record(Rest);
 has_record(<<>>) -> false.
+
+%% The numbers of a record, index and term, are small.
+begins_record(<<_:1, 1:1, _:22, Sum:32, Size:32, Entry:(Size + 16)/binary, _/binary>>) ->
+    case Entry of
+        <<0:16, _:48, 0:16, _:48, _/binary>> -> erlang:adler32(Entry) =:= Sum;
+        _ -> false
+    end;
+begins_record(_) -> false.
