@@ -105,10 +105,7 @@ choice(_, _, _, Default) -> Default.
 tell({started, read}) -> whittle_progress:step("reading");
 tell({started, shake}) -> whittle_progress:step("shaking");
 tell({started, pack}) -> whittle_progress:step("packing");
-tell({Event, _}) when Event =:= started; Event =:= ended -> ok;
-tell({note, Note}) -> whittle_progress:note(Note);
-tell({waiting, Text}) -> whittle_progress:stage(Text);
-tell({runtime, Progress}) -> whittle_progress:event(Progress).
+tell(Event) -> whittle_progress:making(Event).
 
 %% Internal: the result
 

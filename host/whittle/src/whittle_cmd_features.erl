@@ -58,11 +58,7 @@ priced({error, Reason}) -> whittle_failure:make(Reason).
 tell({started, prices}) ->
     whittle_progress:stage("pricing the features: for each a plan and a link, which take a few "
                            "seconds");
-tell({pricing, Name}) -> whittle_progress:step(["pricing ", atom_to_list(Name)]);
-tell({note, Note}) -> whittle_progress:note(Note);
-tell({waiting, Text}) -> whittle_progress:stage(Text);
-tell({runtime, Progress}) -> whittle_progress:event(Progress);
-tell({Event, _}) when Event =:= started; Event =:= ended -> ok.
+tell(Event) -> whittle_progress:making(Event).
 
 text(#{code := Code, vm := Vm, features := Features}) ->
     [whittle_table:text([["feature", "", "code", "vm", ""], ["(the program)", "", Code, Vm, ""]

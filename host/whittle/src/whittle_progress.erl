@@ -5,7 +5,7 @@
 %% one on stderr before OTP 26.
 -module(whittle_progress).
 
--export([step/1, stage/1, line/1, event/1, note/1, clear/0, write/1]).
+-export([step/1, stage/1, line/1, event/1, making/1, note/1, clear/0, write/1]).
 -export([has_view/0, view/1]).
 
 -define(VIEW, {?MODULE, view}).
@@ -39,6 +39,14 @@ event(#{task := Task, step := Step, index := Index, 'of' := Of, percent := Perce
         true -> show([Where, io_lib:format(", ~b %", [Percent])]);
         false -> once(lists:flatten(Where))
     end.
+
+%% @doc Shows an event of {@link whittle_make} that a command shows like any other.
+-spec making(whittle_make:event()) -> ok.
+making({note, Note}) -> note(Note);
+making({waiting, Text}) -> stage(Text);
+making({runtime, Progress}) -> event(Progress);
+making({pricing, Name}) -> step(["pricing ", atom_to_list(Name)]);
+making({Event, _}) when Event =:= started; Event =:= ended -> ok.
 
 %% Prints a step once, although it sends many events.
 once(Text) ->
