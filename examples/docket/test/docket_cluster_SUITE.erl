@@ -651,8 +651,14 @@ overwritten(Rows) ->
     [ok = mnesia:write(Table, {Table, Key, <<"other">>}, write) || {Table, Key} <- Rows],
     [docket_mnesia_replica:fingerprint(Table, Key) || {Table, Key} <- Rows].
 
-%% Asks for the reason, without the process that tries again and again.
+%% Asks for the reason, without the process that tries again and again. It may leave Mnesia
+%% starting.
 error_of(Peer) ->
     _ = on(Peer, supervisor, terminate_child, [docket_sup, store]),
-    {error, Reason} = on(Peer, docket_mnesia_schema, attempt, [60000]),
-    Reason.
+    refusal(Peer).
+
+refusal(Peer) ->
+    case on(Peer, docket_mnesia_schema, attempt, [60000]) of
+        {error, Reason} -> Reason;
+        {wait, _} -> refusal(Peer)
+    end.
