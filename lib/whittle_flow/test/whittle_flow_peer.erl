@@ -14,11 +14,13 @@ on_other_node(Test) ->
     peer:stop(Peer),
     Named orelse net_kernel:stop().
 
-%% Returns the result of Fun while the node is stopped. The node always continues afterwards,
-%% because nothing can end a stopped node.
+%% Returns the result of Fun while the node is stopped. Each thread stops when it runs next, which
+%% may be late on a busy machine. The node always continues afterwards, because nothing can end a
+%% stopped node.
 standing(Node, Fun) ->
     Os = erpc:call(Node, os, getpid, []),
-    "" = os:cmd("kill -STOP " ++ Os),
+    "" = os:cmd(["kill -STOP ", Os, "; until ! grep -qs '^State:[[:blank:]]*[^TtZX[:blank:]]' "
+                 "/proc/", Os, "/task/*/status; do :; done"]),
     try Fun()
     after "" = os:cmd("kill -CONT " ++ Os)
     end.
