@@ -10,14 +10,15 @@
          sys_config_src/1, sys_config_src_without_its_variables/1, vm_args/1,
          vm_args_of_the_machine/1, name_at_start/1, name_in_vm_args/1, no_cookie/1,
          variables_of_the_script/1]).
--export([escript_words/1, escript_exit_code/1, escript_error/1]).
+-export([escript_words/1, escript_exit_code/1, escript_error/1, escript_in_directory/1]).
 -export([application_with_libraries/1]).
 
 all() ->
     [sys_config, included_config, current_directory, sys_config_of_the_machine, sys_config_src,
      sys_config_src_without_its_variables, vm_args, vm_args_of_the_machine,
      name_at_start, name_in_vm_args, no_cookie, variables_of_the_script,
-     escript_words, escript_exit_code, escript_error, application_with_libraries].
+     escript_words, escript_exit_code, escript_error, escript_in_directory,
+     application_with_libraries].
 
 init_per_suite(Config) ->
     Dir = running:directory("inputs", Config),
@@ -154,6 +155,21 @@ escript_exit_code(Config) ->
 escript_error(Config) ->
     {127, Said} = alone(escript, ["fall"], [], Config),
     ?assertMatch({match, _}, re:run(Said, "exception error: on_purpose\n.*teller:main/1")).
+
+%% The start script names the program, although it starts another file. The name is that of the
+%% call, also of a link, and no program that the escript starts gets it.
+escript_in_directory(Config) ->
+    Private = proplists:get_value(priv_dir, Config),
+    Teller = filename:join(Private, "inputs/teller/_build/default/bin/teller"),
+    Out = filename:join(Private, "inputs/directory"),
+    Script = filename:join(running:build(Teller, Out, ["--format", "dir"]), "teller"),
+    Link = filename:join(Private, "inputs/linked"),
+    ok = file:make_symlink(Script, Link),
+    [?assertEqual({0, iolist_to_binary(io_lib:format("{[],~p,{ok,[[\"mood\",\"calm\"]]}}\n",
+                                                     [Path]))},
+                  running:run(Path, [], #{env => env(Config)})) || Path <- [Script, Link]],
+    {2, Said} = running:run(Link, ["--whittle-nonsense"], #{env => env(Config)}),
+    ?assertMatch({match, _}, re:run(Said, "^linked: ")).
 
 %% An application with libraries in another directory
 

@@ -752,6 +752,23 @@ static void check_stack(char **argv)
     refuse(EXIT_FAILED, "the limit of the stack is too low", why);
 }
 
+/*
+ * Takes the program's name from the start script of a directory (--format dir). The script starts
+ * the file `vm', and no program that this one starts may get the name.
+ */
+static void take_script_name(char **argv)
+{
+    char *script = getenv("WHITTLE_SCRIPT");
+    char *slash;
+
+    if (script == NULL || getenv("WHITTLE_TREE") == NULL)
+        return;
+    slash = strrchr(script, '/');
+    argv[0] = program_invocation_name = script;
+    program_invocation_short_name = slash != NULL ? slash + 1 : script;
+    unsetenv("WHITTLE_SCRIPT");
+}
+
 int main(int argc, char **argv)
 {
     refuse_lent_rights();
@@ -759,6 +776,8 @@ int main(int argc, char **argv)
     signals_report_large_files();
     if (argc > 0 && process_is_own_program(argv[0]))
         return process_run_own_program(argc, argv);
+    if (argc > 0)
+        take_script_name(argv);
     check_stack(argv);
     check_descriptors();
     switch (pack_open()) {

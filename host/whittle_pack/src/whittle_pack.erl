@@ -423,9 +423,9 @@ older() ->
             end, ?SUMS}.
 
 %% Writes the start script. The launcher serves the tree that WHITTLE_TREE names if it has no
-%% pack. The script compares the checksum of the `vm', because a shell would run an empty or foreign
-%% file as a script. A `vm' that may be run but not read stays unchecked, and so does a `vm' on a
-%% machine without cksum that is not empty.
+%% pack, and has the name in WHITTLE_SCRIPT. The script compares the checksum of the `vm', because
+%% a shell would run an empty or foreign file as a script. A `vm' that may be run but not read stays
+%% unchecked, and so does a `vm' on a machine without cksum that is not empty.
 script(Vm) ->
     %% The `-' ends the options of sh, because the path may begin with one.
     ["#!/bin/sh -\n"
@@ -443,7 +443,7 @@ script(Vm) ->
      " its file vm is missing or changed\" >&2\n"
      "    exit 1\n"
      "fi\n"
-     "export WHITTLE_TREE=\"$here/tree\"\n"
+     "export WHITTLE_TREE=\"$here/tree\" WHITTLE_SCRIPT=\"$0\"\n"
      "exec \"$here/vm\" \"$@\"\n"].
 
 %% Recognizes a start script of any version.
