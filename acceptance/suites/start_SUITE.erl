@@ -18,7 +18,8 @@
          forbidden_system_calls/1, memory_that_is_not_executable/1,
          memory_on_other_kernels/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
-         mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1]).
+         mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1,
+         kernel_that_cannot_start/1]).
 
 %% No user of a machine has this number.
 -define(NOBODY, 65534).
@@ -37,7 +38,8 @@ all() ->
      forbidden_system_calls, memory_that_is_not_executable, memory_on_other_kernels, mapper_port,
      mapper_address, descriptors,
      descriptor_of_nobody,
-     mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told].
+     mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told,
+     kernel_that_cannot_start].
 
 init_per_suite(Config) ->
     Out = filename:join(running:directory("start", Config), "probe"),
@@ -674,6 +676,12 @@ descriptors(Config) ->
     ?assertMatch({match, _}, re:run(Above, "from 8 to 36\n$")),
     ?assertEqual(Works, Run("64; exec 9>&1; ulimit -n 36")),
     ?assertEqual(Works, Run("64")).
+
+%% The end of the start tells the cause, as with erl.
+kernel_that_cannot_start(Config) ->
+    {1, Said} = probe(Config, ["args"], [{"ERL_FLAGS", "-kernel logger [unknown]"}]),
+    ?assertMatch({match, _}, re:run(Said, "Kernel pid terminated .*bad_config,{kernel,"
+                                    "\\[unknown\\]}")).
 
 %% The variable is for the program's own children.
 descriptor_of_nobody(Config) ->
