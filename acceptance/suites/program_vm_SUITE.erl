@@ -293,7 +293,7 @@ inet_loader(Config) ->
 
 refused(Config) ->
     Only = <<"whittle: Whittle can make a VM for one program only with OTP 29 and flavor size; "
-             "take --otp 29, or a whole VM\n">>,
+             "take --otp 29, or build a whole VM (--vm size)\n">>,
     Crash = <<"whittle: --vm program needs a plan that removes code: add --shake functions "
               "--missing crash\n">>,
     [?assertEqual({Options, {2, Line}},

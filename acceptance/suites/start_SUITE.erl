@@ -335,11 +335,15 @@ stack(Config) ->
 %% A refused start has started no port mapper, and has not spoken of the cookie.
 refused_before_the_mapper(Config) ->
     Port = running:free_port(),
+    Start = fun(Before, Env) ->
+                    running:run("/bin/sh", ["-c", Before ++ "exec \"$0\" args",
+                                            proplists:get_value(probe, Config)],
+                                #{env => [{"ERL_EPMD_PORT", integer_to_list(Port)},
+                                          {"RELEASE_NODE", "x@localhost"} | Env]})
+            end,
     ?assertMatch({2, <<"probe: a flag of the VM is not valid UTF-8: ", _/binary>>},
-                 running:run("/bin/sh", ["-c", "export ERL_FLAGS=\"-$(printf '\\377')\"; "
-                                         "exec \"$0\" args", proplists:get_value(probe, Config)],
-                             #{env => [{"ERL_EPMD_PORT", integer_to_list(Port)},
-                                       {"RELEASE_NODE", "x@localhost"}]})),
+                 Start("export ERL_FLAGS=\"-$(printf '\\377')\"; ", [])),
+    ?assertMatch({_, <<"probe: ERL_INETRC", _/binary>>}, Start("", [{"ERL_INETRC", "/none"}])),
     ?assertEqual({error, econnrefused}, gen_tcp:connect("127.0.0.1", Port, [])).
 
 %% No flag makes the VM write a cookie to disk.
@@ -524,7 +528,10 @@ files_without_an_end(Config) ->
             {File, Why} <- [{Fifo, "it is not a regular file"},
                             {Zero, "it is not a regular file"},
                             {Sparse, "it is larger than [0-9]+ bytes"},
-                            {Pages, "it is larger than [0-9]+ bytes"}] ++ Log].
+                            {Pages, "it is larger than [0-9]+ bytes"}] ++ Log],
+    %% A further node of the program
+    {0, Node} = probe(Config, ["spawn", "erl -noshell -config " ++ Fifo], []),
+    ?assertMatch({match, _}, re:run(Node, ["^erl: .*", Fifo, ": it is not a regular file\n"])).
 
 cookie_beside("WHITTLE_COOKIE_FILE") -> [];
 cookie_beside(_) -> [{"RELEASE_COOKIE", "crumb"}].

@@ -18,12 +18,6 @@
 #define MOST_NAME_BYTES 255
 #define MOST_COOKIE_LETTERS 255 /* the longest atom */
 
-const char *variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
 /* ---- the name -------------------------------------------------------------- */
 
 static int has_control_character(const char *text)

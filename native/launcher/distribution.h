@@ -7,9 +7,6 @@
 
 #include "flags.h"
 
-/* Returns the value of the environment's variable NAME, or NULL when it is not set or empty. */
-const char *variable(const char *name);
-
 /*
  * Prepares the distribution of NODE, whose name is already in FLAGS. Adds epmd's port and a
  * cookie, if necessary a random one. Starts epmd unless FLAGS turn that off. Ends the program

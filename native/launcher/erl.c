@@ -37,8 +37,9 @@ void erl_set_path(void)
 
 static void find_pack(void)
 {
-    if (pack_open() != PACK_READY)
-        refuse(EXIT_FAILED, "the code of this node cannot be read", pack_problem());
+    if (!open_pack())
+        refuse(EXIT_FAILED, "this file holds no code for a node",
+               "start erl from the packed program that it belongs to");
     vfs_start_vm();
 }
 
@@ -176,8 +177,7 @@ int erl_run(int argc, char **argv)
     if (has_flag(&flags, "detached"))
         detach();
     boot = flags_value(&flags, "boot");
-    signals_take(INTERRUPT_STOPS,
-                         strncmp(boot, own_boot, sizeof own_boot - 1) == 0);
+    signals_take(INTERRUPT_STOPS, strncmp(boot, own_boot, sizeof own_boot - 1) == 0);
     start(&flags, (char **)nothing);
     return 0;
 }

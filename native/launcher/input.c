@@ -8,6 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
 static const char *too_large(size_t most)
 {
     static char text[64];

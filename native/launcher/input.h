@@ -1,7 +1,7 @@
 /*
- * Reads and checks the files that the environment or a flag names. It accepts a regular
- * file of bounded size only. A FIFO would wait forever, /dev/zero has no end, and opening a
- * device may already change something.
+ * Reads variables of the environment, and the files that a variable or a flag names. It accepts a
+ * regular file of bounded size only. A FIFO would wait forever, /dev/zero has no end, and opening
+ * a device may already change something.
  */
 #ifndef WHITTLE_INPUT_H
 #define WHITTLE_INPUT_H
@@ -14,6 +14,9 @@
 #define MOST_FLAGS_BYTES (1u << 20)
 #define MOST_CONFIG_BYTES (16u << 20)
 #define MOST_COOKIE_BYTES 4096u
+
+/* Returns the value of the environment's variable NAME, or NULL when it is not set or empty. */
+const char *variable(const char *name);
 
 /*
  * Returns why PATH is not a readable regular file of at most MOST bytes, or NULL if it is one.

@@ -101,7 +101,7 @@ static int can_ask(void)
     return 0;
 }
 
-static void list_own_flags(FILE *out)
+static void list_own_flags(void)
 {
     int asks = can_ask();
     char usage[64];
@@ -111,7 +111,7 @@ static void list_own_flags(FILE *out)
         if (own_flags[i].verb == VERB_CONTROL && !asks)
             continue;
         snprintf(usage, sizeof usage, "%s%s", own_flags[i].name, own_flags[i].words);
-        fprintf(out, "  %-40s %s\n", usage, own_flags[i].help);
+        printf("  %-40s %s\n", usage, own_flags[i].help);
     }
 }
 
@@ -131,12 +131,7 @@ static const struct own_flag *find_own_flag(int argc, char **argv)
                                       : "takes one argument; --whittle-help describes it");
         return flag;
     }
-    say(program_invocation_short_name);
-    say(": there is no ");
-    say(argv[1]);
-    fputs("; this program has these flags:\n", stderr);
-    list_own_flags(stderr);
-    exit(EXIT_MISUSED);
+    refuse(EXIT_MISUSED, argv[1], "there is no such flag; --whittle-help lists the flags");
 }
 
 static void end_output(void)
@@ -511,6 +506,7 @@ void check_start(const struct flags *flags)
     check_directory();
     check_flags(&flags->emulator);
     check_flags(&flags->init);
+    check_named_files(flags);
 }
 
 /* The command line for erl_start: EMULATOR -- -root … -- -home … INIT -extra ARGUMENTS */
@@ -566,7 +562,7 @@ static int run_packed(int argc, char **argv)
     if (flag != NULL && flag->verb == VERB_SHOW)
         show(flag->subject);
     if (flag != NULL && flag->verb == VERB_HELP) {
-        list_own_flags(stdout);
+        list_own_flags();
         end_output();
     }
 
@@ -596,14 +592,14 @@ static int run_packed(int argc, char **argv)
     turn_off_crash_dump();
     machine_add_flags(&flags);
 
-    check_start(&flags);
-    if (flag != NULL) {
+    if (flag != NULL)
         become_control_node(&flags, flag);
-    } else {
+    else
         add_config(&flags);
+    check_start(&flags);
+    /* It starts epmd, which stays. */
+    if (flag == NULL)
         distribution_set_up(&flags);
-    }
-    check_named_files(&flags);
     if (flag == NULL)
         signals_take(INTERRUPT_STOPS, 1);
     else if (strcmp(flag->subject, "remote") == 0)
@@ -769,6 +765,31 @@ static void take_script_name(char **argv)
     unsetenv("WHITTLE_SCRIPT");
 }
 
+int open_pack(void)
+{
+    char why[PATH_MAX + 192];
+
+    switch (pack_open()) {
+    case PACK_DAMAGED:
+        refuse(EXIT_FAILED,
+               pack_is_tree() ? "this directory is damaged, so copy it again"
+                              : "this file is damaged, so copy it again",
+               pack_problem());
+    case PACK_UNREADABLE:
+        snprintf(why, sizeof why, "%s; check the permissions and limits of this process",
+                 pack_problem());
+        refuse(EXIT_FAILED, "cannot read the files of this program", why);
+    case PACK_NO_MEMORY:
+        refuse(EXIT_FAILED, "cannot read the files of this program",
+               "out of memory; give the program more memory");
+    case PACK_ABSENT:
+        return 0;
+    case PACK_READY:
+        break;
+    }
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     refuse_lent_rights();
@@ -780,26 +801,16 @@ int main(int argc, char **argv)
         take_script_name(argv);
     check_stack(argv);
     check_descriptors();
-    switch (pack_open()) {
-    case PACK_DAMAGED:
-        refuse(EXIT_FAILED,
-               pack_is_tree() ? "this directory is damaged, so copy it again"
-                              : "this file is damaged, so copy it again",
-               pack_problem());
-    case PACK_NO_MEMORY:
-        refuse(EXIT_FAILED, "cannot read the files of this program",
-               "out of memory; give the program more memory");
-    case PACK_READY:
+    if (open_pack()) {
         check_file_size();
         return run_packed(argc, argv);
-    case PACK_ABSENT:
-        /* A caller that uses it as beam.smp sets BINDIR. */
-        if (getenv("BINDIR") == NULL)
-            refuse(EXIT_FAILED, "this file holds no application",
-                   "it is the VM alone, because strip and objcopy remove a packed application; "
-                   "copy the build's output again");
-        sys_init_signal_stack();
-        erl_start(argc, argv);
     }
+    /* A caller that uses it as beam.smp sets BINDIR. */
+    if (getenv("BINDIR") == NULL)
+        refuse(EXIT_FAILED, "this file holds no application",
+               "it is the VM alone, because strip and objcopy remove a packed application; copy "
+               "the build's output again");
+    sys_init_signal_stack();
+    erl_start(argc, argv);
     return 0;
 }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "pack.h"
+#include "input.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -256,6 +257,15 @@ static enum pack_state tree_damaged(const char *path, const char *why)
     return damaged(text);
 }
 
+/* The same for a file that could not be reached for the reason CODE, which is 0 if it is not one of
+   errno. Another copy of the directory would not help against a lack of rights or memory. */
+static enum pack_state tree_unreached(const char *path, const char *why, int code)
+{
+    (void)tree_damaged(path, why);
+    return code == EACCES || code == ENOMEM || code == EMFILE || code == ENFILE ? PACK_UNREADABLE
+                                                                              : PACK_DAMAGED;
+}
+
 static int path_in_tree(char to[PATH_MAX], const char *path)
 {
     if (snprintf(to, PATH_MAX, "%s/%s", tree, path) < PATH_MAX)
@@ -264,29 +274,17 @@ static int path_in_tree(char to[PATH_MAX], const char *path)
     return -1;
 }
 
-/* The text of the list, in memory that stays, or NULL with errno. */
-static char *read_list(void)
+/* The text of the list, in memory that stays, or NULL with the reason in *WHY. Then errno is 0, or
+   says the same. */
+static char *read_list(const char **why)
 {
-    char path[PATH_MAX], *text = NULL;
-    struct stat status;
-    size_t room = 0;
-    FILE *file;
+    char path[PATH_MAX];
 
-    if (path_in_tree(path, LIST) < 0 || stat(path, &status) < 0)
-        return NULL;
-    /* A FIFO has no writer, and a device may have no end. */
-    errno = EINVAL;
-    if (!S_ISREG(status.st_mode) || status.st_size > MOST_LIST_BYTES)
-        return NULL;
-    file = fopen(path, "re");
-    if (file == NULL)
-        return NULL;
-    /* A list has no zero byte, so this reads all of it. */
-    errno = ENODATA;
-    if (getdelim(&text, &room, '\0', file) < 0)
-        text = NULL;
-    fclose(file);
-    return text;
+    errno = 0;
+    if (path_in_tree(path, LIST) == 0)
+        return input_read(path, MOST_LIST_BYTES, NULL, NULL, why);
+    *why = strerror(errno);
+    return NULL;
 }
 
 /* One line of the list; the file has to be there with all its bytes. */
@@ -304,7 +302,7 @@ static enum pack_state add_file(char *line)
     if (entry_count > 0 && compare(path, entry->path_len, entry - 1) <= 0)
         return tree_damaged(LIST, "it is malformed");
     if (path_in_tree(full, path) < 0 || stat(full, &status) < 0)
-        return tree_damaged(path, strerror(errno));
+        return tree_unreached(path, strerror(errno), errno);
     if (!S_ISREG(status.st_mode) || status.st_size > UINT32_MAX)
         return tree_damaged(path, "it is not a regular file of less than 4 GB");
     entry->mode = (uint16_t)(status.st_mode & 0777);
@@ -323,17 +321,18 @@ static enum pack_state open_tree(const char *directory)
     enum pack_state state = PACK_READY;
     char *text, *line, *next;
     unsigned long count;
+    const char *why;
 
     tree = directory;
-    text = read_list();
+    text = read_list(&why);
     if (text == NULL)
-        return tree_damaged(LIST, strerror(errno));
+        return tree_unreached(LIST, why, errno);
     count = strtoul(text, &line, 10);
     if (*line != '\n' || count == 0 || count > strlen(text))
         return tree_damaged(LIST, "it is malformed");
     entries = calloc(count, sizeof *entries);
     if (entries == NULL)
-        return tree_damaged(LIST, strerror(errno));
+        return PACK_NO_MEMORY;
     for (line++; state == PACK_READY && entry_count < count; line = next + 1) {
         next = strchr(line, '\n');
         if (next == NULL)

@@ -17,7 +17,8 @@
 
 enum pack_state {
     PACK_ABSENT,  /* this executable is a plain VM without a pack */
-    PACK_DAMAGED, /* the bytes of the pack are wrong (pack_problem) */
+    PACK_DAMAGED,    /* the bytes of the pack are wrong (pack_problem) */
+    PACK_UNREADABLE, /* a file of the tree cannot be read (pack_problem) */
     PACK_NO_MEMORY,
     PACK_READY
 };
@@ -38,7 +39,7 @@ struct pack_entry {
  */
 enum pack_state pack_open(void);
 
-/* Returns the fault of a damaged pack as a static string. */
+/* Returns the fault of a damaged or unreadable pack as a static string. */
 const char *pack_problem(void);
 
 /* Whether the files lie in the directory that WHITTLE_TREE names. */

@@ -7,6 +7,7 @@
 #include "entry.h"
 #include "erl.h"
 #include "flags.h"
+#include "input.h"
 #include "memory_file.h"
 #include "pack.h"
 #include "vfs.h"
@@ -61,12 +62,12 @@ extern int cpu_sup_main(int argc, char **argv) OPTIONAL;
  */
 static void close_inherited(int open_max)
 {
-    int fd;
+    int fd, last = self_fd < 3 ? 3 : self_fd;
     int done = -1;
 #ifdef SYS_close_range
-    done = (int)syscall(SYS_close_range, (unsigned)self_fd + 1, ~0u, 0u);
+    done = (int)syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0u);
     if (done == 0)
-        open_max = self_fd;
+        open_max = last;
 #endif
     for (fd = 4; fd < open_max; fd++)
         if (fd != self_fd)
@@ -188,18 +189,11 @@ void process_keep_self(void)
     close(fd);
 }
 
-/* Returns the path of the emulator, or NULL when the variable is not set or empty. */
-static const char *emulator_path(void)
-{
-    const char *path = secure_getenv(EMULATOR_VARIABLE);
-    return path != NULL && *path != '\0' ? path : NULL;
-}
-
 /* The path must be absolute, because the VM changes the directory before it starts some of its
    programs. */
 void process_check_emulator(void)
 {
-    const char *path = emulator_path();
+    const char *path = variable(EMULATOR_VARIABLE);
     struct stat status;
 
     if (path != NULL && (path[0] != '/' || stat(path, &status) < 0 || !S_ISREG(status.st_mode) ||
@@ -219,7 +213,8 @@ void process_check_system_calls(void)
         refuse(EXIT_FAILED, "the system call memfd_create fails", remedy);
     close(fd);
     /* There is no such descriptor, so the kernel runs nothing and reports EBADF. */
-    if (emulator_path() == NULL && syscall(SYS_execveat, -1, "", nothing, nothing, AT_EMPTY_PATH) &&
+    if (variable(EMULATOR_VARIABLE) == NULL &&
+        syscall(SYS_execveat, -1, "", nothing, nothing, AT_EMPTY_PATH) &&
         (errno == ENOSYS || errno == EPERM || errno == EACCES))
         refuse(EXIT_FAILED, "the system call execveat fails", remedy);
 }
@@ -292,7 +287,7 @@ static int exec_self(const struct program *program, char *const argv[], char *co
         words[1] = NULL;
     if (program->runs_others && (all = with_self(envp, setting)) != NULL)
         fcntl(self_fd, F_SETFD, 0);
-    exec_descriptor(self_fd, emulator_path(), words, all != NULL ? all : envp);
+    exec_descriptor(self_fd, variable(EMULATOR_VARIABLE), words, all != NULL ? all : envp);
     fcntl(self_fd, F_SETFD, FD_CLOEXEC);
     free(all);
     free(words);
@@ -311,7 +306,7 @@ static void say_refused(const char *path, const char *why)
 static int exec_packed(const char *path, char *const argv[], char *const envp[])
 {
     static const char elf[4] = "\177ELF";
-    const char *emulator = emulator_path();
+    const char *emulator = variable(EMULATOR_VARIABLE);
     int fd = vfs_open_program(path), problem;
     char head[4];
 

@@ -23,14 +23,6 @@
 #include <unistd.h>
 #include <utime.h>
 
-#ifndef F_ADD_SEALS
-#define F_ADD_SEALS 1033
-#define F_SEAL_SEAL 1
-#define F_SEAL_SHRINK 2
-#define F_SEAL_GROW 4
-#define F_SEAL_WRITE 8
-#endif
-
 #define REAL(name) REAL_OF(name)
 #define WRAP(name) WRAP_OF(name)
 #define REAL_OF(name) __real_##name
@@ -159,13 +151,10 @@ static void mark_null_fd(int fd, int is_null)
 
 static int open_null(int cloexec)
 {
-    int fd = memory_file("null", (cloexec ? MFD_CLOEXEC : 0) | MFD_ALLOW_SEALING,
-                         MFD_NOEXEC_SEAL);
-    if (fd < 0)
-        return -1;
-    /* The seals keep a child that inherits the descriptor from filling memory. */
-    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
-    mark_null_fd(fd, 1);
+    int fd = null_file(cloexec ? MFD_CLOEXEC : 0);
+
+    if (fd >= 0)
+        mark_null_fd(fd, 1);
     return fd;
 }
 
@@ -288,7 +277,7 @@ static int open_entry(const struct pack_entry *entry, int flags, unsigned kind)
     }
     lseek(fd, 0, SEEK_SET);
     if (is_own)
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+        seal(fd);
     return fd;
 }
 

@@ -71,7 +71,7 @@ run(Values) ->
 
 run(Values, Board) ->
     whittle_work:steps([fun(_) -> no_output(Values) end,
-                        fun(_) -> whittle_input_options:check(Values) end,
+                        fun(_) -> whittle_input_options:check_apps(Values) end,
                         fun(_) -> whittle_input_options:check_vm(Values) end,
                         fun(_) -> whittle_shake_options:options(Values) end,
                         fun(Shake) when Board =:= none ->

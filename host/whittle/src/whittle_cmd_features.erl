@@ -14,7 +14,7 @@ command() ->
                     help => "show how many bytes each feature adds to the code and the VM of the "
                             "program PATH, if `build --vm program' builds it; the options below "
                             "need this one, and mean the same as for `build'"},
-                  whittle_input_options:target(), whittle_input_options:otp()]
+                  whittle_input_options:target(), otp()]
           ++ whittle_shake_options:described()
           ++ [whittle_input_options:native(), whittle_input_options:app(),
               whittle_command_line:json()]}.
@@ -24,10 +24,11 @@ command() ->
 run(#{arguments := [], vm := true}) ->
     whittle_failure:usage("--vm needs a program: name an application, a release or an escript");
 run(#{arguments := [_], vm := true} = Values) ->
-    Given = (maps:merge(#{target => whittle_runtime:default_target()}, Values))
+    Given = (maps:merge(#{target => whittle_runtime:default_target(),
+                          otp => whittle_runtime:default_otp()}, Values))
         #{vm := program, shake => functions, missing => crash},
     whittle_work:steps(
-      [fun(_) -> whittle_input_options:check(Given) end,
+      [fun(_) -> whittle_input_options:check_apps(Given) end,
        fun(_) -> whittle_input_options:check_vm(Given) end,
        fun(_) -> whittle_shake_options:options(Given) end,
        fun(Shake) ->
@@ -37,13 +38,18 @@ run(#{arguments := [_], vm := true} = Values) ->
 run(#{arguments := [Path | _]}) ->
     whittle_failure:usage(["`", Path, "' has no effect without --vm"]);
 run(Values) ->
-    case maps:keys(maps:without([arguments, json, otp], Values)) of
+    case maps:keys(maps:without([arguments, json], Values)) of
         [Name | _] -> whittle_failure:usage(["--", atom_to_list(Name),
                                              " has no effect without --vm"]);
         [] -> {ok, listed()}
     end.
 
 %% Internal
+
+%% Without --vm this command has no default, so that it can refuse the option.
+otp() ->
+    Option = whittle_input_options:otp(),
+    maps:remove(default, Option#{usual => fun whittle_runtime:default_otp/0}).
 
 listed() ->
     Features = whittle_shake:features(),

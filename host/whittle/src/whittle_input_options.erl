@@ -2,7 +2,7 @@
 %% makes their part of a request of {@link whittle_make}.
 -module(whittle_input_options).
 
--export([target/0, otp/0, native/0, app/0, check/1, check_vm/1, flavor/1, request/1]).
+-export([target/0, otp/0, native/0, app/0, check_apps/1, check_vm/1, flavor/1, request/1]).
 
 %% @doc Describes `--target'. A command fills in the default.
 -spec target() -> whittle_command_line:option().
@@ -34,9 +34,9 @@ app() ->
       help => "pack this application too, with the applications that it needs; you can "
               "repeat this option"}.
 
-%% @doc Checks the names of applications.
--spec check(whittle_command_line:values()) -> ok | {error, whittle:failure()}.
-check(Values) ->
+%% @doc Checks the names in `--app'.
+-spec check_apps(whittle_command_line:values()) -> ok | {error, whittle:failure()}.
+check_apps(Values) ->
     case [{Name, Why} || Name <- maps:get(app, Values, []),
                          {error, Why} <- [whittle_file_name:check(Name)]] of
         [] -> ok;

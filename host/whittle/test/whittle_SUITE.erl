@@ -288,6 +288,7 @@ wrong_words(Config) ->
               "--vm needs a program: name an application, a release or an escript"},
              {["features", "."], "`.' has no effect without --vm"},
              {["features", "--remote", "none"], "--remote has no effect without --vm"},
+             {["features", "--otp", "25"], "--otp has no effect without --vm"},
              {["features", ".", "--vm", "--feature", "+nope"],
               "--feature: there is no feature `nope'; `whittle features' lists them"},
              {["build", ".", "--shake", "functions", "--remote", "a b"],

@@ -25,7 +25,7 @@
 %% @doc Adds a label to an image. Values must not contain a newline.
 -spec add(binary(), label()) -> binary().
 add(Image, #{parts := Parts} = Label) ->
-    Lines = [["sha256 ", digest(Image), $\n]]
+    Lines = [["sha256 ", whittle_digest:bytes(Image), $\n]]
         ++ [[atom_to_list(Key), $\s, Value, $\n]
             || Key <- keys() ++ [network], #{Key := Value} <- [Label]]
         ++ [[io_lib:format("part ~b ~b ", [Stored, Raw]), Name, $\n]
@@ -75,7 +75,6 @@ read(Bytes) ->
 
 keys() -> [board, target, name, version].
 
-digest(Image) -> whittle_digest:hex(crypto:hash(sha256, Image)).
 
 parsed(Image, Text, Tail) ->
     Lines = [binary:split(Line, <<" ">>) || Line <- binary:split(Text, <<"\n">>, [global, trim])],
@@ -83,7 +82,7 @@ parsed(Image, Text, Tail) ->
     Values = [{Key, Value} || Key <- keys(), #{} <- [Named],
                               {ok, Value} <- [maps:find(atom_to_binary(Key), Named)]],
     Parts = [part(Value) || [<<"part">>, Value] <- Lines],
-    Sum = iolist_to_binary(digest(Image)),
+    Sum = iolist_to_binary(whittle_digest:bytes(Image)),
     Utf8 = unicode:characters_to_binary(Text),
     case Named of
         #{<<"sha256">> := Sum} when length(Values) =:= 4, Text =:= Utf8 ->

@@ -408,8 +408,10 @@ read(#{request := #{input := Input, add := Add, outside_links := Links}, otp_lib
                    {ok, Build#{system => Noted}}
            end]).
 
-name_output(Build) ->
-    steps([fun(_) -> named_output(Build) end,
+name_output(#{system := System} = Build) ->
+    steps([fun(_) -> in(pack, whittle_pack:check_name(whittle_system:name(System),
+                                                      pack_options(Build))) end,
+           fun(_) -> named_output(Build) end,
            fun(Named) ->
                    case packed_dir(Named) of
                        none -> {ok, Named};

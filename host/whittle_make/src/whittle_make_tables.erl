@@ -45,7 +45,7 @@ each([{App, Module, Beam} | More], Tools, System) ->
     end.
 
 kept(Module, Bytes, Beam, {Otp, Runtime}) ->
-    Inputs = #{module => whittle_digest:hex(crypto:hash(sha256, Bytes)),
+    Inputs = #{module => whittle_digest:bytes(Bytes),
                compiler => {whittle_otp_lib:otp(Otp), whittle_otp_lib:erts(Otp)},
                rewriter => whittle_digest:hex(whittle_tables:version())},
     Make = fun(#{out := Out}) ->

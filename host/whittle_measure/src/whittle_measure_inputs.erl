@@ -77,7 +77,7 @@ of_file(File) ->
         {error, _} -> <<"unreadable">>
     end.
 
-hash(Bytes) -> list_to_binary(whittle_digest:hex(crypto:hash(sha256, Bytes))).
+hash(Bytes) -> list_to_binary(whittle_digest:bytes(Bytes)).
 
 %% Internal functions: the files that commands name
 

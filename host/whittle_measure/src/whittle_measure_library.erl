@@ -59,8 +59,7 @@ app_file(Spec) -> unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])).
 -spec size(form(), files(), file:filename()) ->
           {ok, #{size := pos_integer(), sha256 := binary()}} | {error, unicode:chardata()}.
 size(Form, Files, File) ->
-    Sum = string:lowercase(binary:encode_hex(
-                             crypto:hash(sha256, term_to_binary({Form, Files}, [deterministic])))),
+    Sum = list_to_binary(whittle_digest:bytes(term_to_binary({Form, Files}, [deterministic]))),
     Bytes = [archived(maps:get(applications, Form, plain), Name,
                       [{Path, compressed(maps:get(modules, Form, plain), Path, Each)}
                        || {Path, Each} <- Own])

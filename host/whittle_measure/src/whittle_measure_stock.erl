@@ -50,7 +50,7 @@ digest(System, Root) ->
                       <- whittle_system:apps(System), Kind =/= device],
     Vms = [whittle_digest:file(File)
            || File <- whittle_file:found("erts-*/bin/beam.smp", Root)],
-    list_to_binary(whittle_digest:hex(crypto:hash(sha256, term_to_binary({Modules, Vms})))).
+    list_to_binary(whittle_digest:bytes(term_to_binary({Modules, Vms}))).
 
 beam_digest(Bytes) ->
     {ok, Beam} = whittle_beam:read(Bytes),

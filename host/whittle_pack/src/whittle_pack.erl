@@ -6,7 +6,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check_output/2, check_certificates/1, write/4]).
+-export([check_output/2, check_certificates/1, check_name/2, write/4]).
 -export([check_beside/1, check_beside/2, write_beside/2, write_beside/3]).
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
@@ -46,7 +46,6 @@
       | {unreadable, {file:filename_all(), file:posix()}}
       | {no_certificates, file:filename_all()}
       | {env_line, binary()}               % a variable whose value has newlines
-      | {odd_name, {string(), string()}}   % a name of the system, and why it cannot be a file name
       | {name_taken, string()}             % a name of the system that a part of a directory has
       | {in, {file:filename_all(), error()}}. % the file, and its error
 
@@ -91,6 +90,15 @@ check_certificates(Options) ->
     case read_ca_certs(Options) of
         {ok, _} -> ok;
         {error, _} = Error -> Error
+    end.
+
+%% @doc Checks that an output can have the system's name. A start script has it, and it lies beside
+%% the other parts of a directory.
+-spec check_name(string(), options()) -> ok | {error, error()}.
+check_name(Name, Options) ->
+    case maps:get(format, Options, exe) =:= dir andalso lists:member(Name, ?PARTS) of
+        true -> {error, {name_taken, Name}};
+        false -> ok
     end.
 
 %% @doc Writes the output. `exe' is one file with mode 0755. `dir' is a directory with the VM
@@ -266,10 +274,6 @@ text({pack_foreign, _}) ->
     line("it contains no packed application: name a file that `whittle build' made", []);
 text({pack_path, {Path, Why}}) ->
     line("the path ~ts in the output ~ts: rename the file", [Path, Why]);
-text({odd_name, {Name, Why}}) ->
-    line("the name `~ts' ~ts, so no file of the output can have it: rename the application or "
-         "release",
-         [Name, Why]);
 text({name_taken, Name}) ->
     line("the start script cannot have the name `~ts', because every output directory needs that "
          "name for another part: rename the application or release, or build with --format exe",
@@ -380,8 +384,7 @@ write_as(dir, System, Vm, _, Blocks, Place) ->
         ++ [{<<"vm">>, Vm, 8#755}, {Name, script(Vm), 8#755}],
     All = [{?SUMS, whittle_pack_sums:text([{Path, Bytes} || {Path, Bytes, _} <- Files]), 8#644}
            | Files],
-    steps([fun(_) -> check_name(whittle_system:name(System)) end,
-           fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- All]) end,
+    steps([fun(_) -> whittle_pack_format:check_paths([Path || {Path, _, _} <- All]) end,
            fun(_) ->
                    {_, Bill, _} = lists:keyfind(<<"tree/etc/bom.json">>, 1, Files),
                    written(byte_size(Vm), [Bytes || {_, Bytes, _} <- All], none,
@@ -408,13 +411,6 @@ with_beside({Out, _}, _, Write) ->
 remove_older(File, IsOlder) ->
     _ = [file:delete(File) || IsOlder(File)],
     ok.
-
-check_name(Name) ->
-    case {lists:member(Name, ?PARTS), whittle_file_name:check(Name)} of
-        {true, _} -> {error, {name_taken, Name}};
-        {false, {error, Why}} -> {error, {odd_name, {Name, Why}}};
-        {false, ok} -> ok
-    end.
 
 older() ->
     {?MARK, fun(Path) ->
@@ -454,7 +450,7 @@ is_script(_) -> false.
 written(Vm, Bytes, Sum, ok) -> {ok, #{size => iolist_size(Bytes), vm => Vm, sha256 => Sum}};
 written(_, _, _, Error) -> Error.
 
-sha256(Bytes) -> string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+sha256(Bytes) -> list_to_binary(whittle_digest:bytes(Bytes)).
 
 %% Internal: reading
 

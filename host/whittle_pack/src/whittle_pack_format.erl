@@ -283,24 +283,14 @@ files(Number, Raw, Entries) ->
 
 %% Both
 
-%% @doc Checks that a file tree can have these paths. Each path leads to a place below the
-%% directory where it begins ({@link whittle_file_name}). No path occurs twice, and none is a
-%% directory of another.
+%% @doc Checks that a pack or a directory can have these paths ({@link
+%% whittle_file_name:check_paths/1}).
 -spec check_paths([binary()]) -> ok | {error, {pack_path, {binary(), Why :: string()}}}.
 check_paths(Paths) ->
-    Sorted = lists:sort(Paths),
-    Set = maps:from_keys(Sorted, []),
-    Bad = [{Path, "occurs twice"} || Path <- Sorted -- maps:keys(Set)]
-        ++ [{Path, Why} || Path <- Sorted, {error, Why} <- [whittle_file_name:check_path(Path)]]
-        ++ [{Parent, "is a file and a directory"} || Path <- Sorted, Parent <- parents(Path),
-                                                     is_map_key(Parent, Set)],
-    case Bad of
-        [] -> ok;
-        [First | _] -> {error, {pack_path, First}}
+    case whittle_file_name:check_paths(Paths) of
+        ok -> ok;
+        {error, Bad} -> {error, {pack_path, Bad}}
     end.
-
-parents(Path) ->
-    [binary:part(Path, 0, At) || {At, 1} <- binary:matches(Path, <<"/">>)].
 
 number(List) ->
     lists:zip(lists:seq(0, length(List) - 1), List).

@@ -162,5 +162,4 @@ licenses(Parts) ->
 text(Atom) when is_atom(Atom) -> atom_to_binary(Atom);
 text(Chars) -> unicode:characters_to_binary(Chars).
 
-sha256(Bytes) ->
-    string:lowercase(binary:encode_hex(crypto:hash(sha256, Bytes))).
+sha256(Bytes) -> list_to_binary(whittle_digest:bytes(Bytes)).

@@ -73,6 +73,7 @@ part([<<"etc">>, Name]) ->
         false -> <<"configuration">>
     end;
 part([<<"fallback">> | _]) -> <<"fallback files">>;
+part([<<"bin">> | _]) -> <<"OTP's programs">>;
 part(_) -> <<"configuration">>.
 
 application([<<"lib">>, Application | _]) -> Application;

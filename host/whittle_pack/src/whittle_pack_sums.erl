@@ -20,7 +20,7 @@
 %% @doc Writes the list.
 -spec text([{Path :: binary(), iodata()}]) -> binary().
 text(Files) ->
-    iolist_to_binary([[whittle_digest:hex(crypto:hash(sha256, Bytes)), "  ", Path, $\n]
+    iolist_to_binary([[whittle_digest:bytes(Bytes), "  ", Path, $\n]
                       || {Path, Bytes} <- lists:sort(Files)]).
 
 %% @doc Finds the files of a directory that its list does not name, and those with other contents

@@ -23,7 +23,8 @@ init_per_suite(Config) ->
                              ["gcc -g -O1 -Wall -Wextra -Werror ", Options, " -I'", Launcher,
                               "' -Wl,--wrap=getauxval,--wrap=mmap,--wrap=munmap,"
                               "--wrap=pthread_create,--wrap=nanosleep -o '", Reader,
-                              "' '", Here, "/probe/reader.c' '", Launcher, "/pack.c'",
+                              "' '", Here, "/probe/reader.c' '", Launcher, "/pack.c' '", Launcher,
+                              "/input.c'",
                               " -lz -lzstd -pthread 2>&1"]))
             end,
     Comment = case Build("-fsanitize=address,undefined -fno-sanitize-recover=undefined") of

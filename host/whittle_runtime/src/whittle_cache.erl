@@ -178,7 +178,7 @@ is_kept(Name, Inputs, Options) ->
     end.
 
 named(Name, Inputs) ->
-    Id = string:slice(whittle_digest:hex(crypto:hash(sha256, canonical({?FORM, Inputs}))), 0, 32),
+    Id = string:slice(whittle_digest:bytes(canonical({?FORM, Inputs})), 0, 32),
     {Id, Name ++ "-" ++ string:slice(Id, 0, 16)}.
 
 %% @doc Checks that an artifact's directory still holds the files that the build wrote.

@@ -6,7 +6,7 @@
 %% @doc Finds the root of the cache.
 %%
 %% It is the option `cache', else $WHITTLE_CACHE, else $XDG_CACHE_HOME/whittle, else
-%% ~/.cache/whittle. The error `open_artefact' names a symbolic link in this path that belongs to
+%% ~/.cache/whittle. The error `open_artifact' names a symbolic link in this path that belongs to
 %% another user: its owner could lead Whittle to another directory at any time. The error
 %% `cache_space' names a path with white space: compilers and the makefiles of OTP split it.
 -spec root(whittle_runtime:options()) -> {ok, file:filename()} | {error, whittle_runtime:reason()}.

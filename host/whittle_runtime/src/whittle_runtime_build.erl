@@ -446,7 +446,7 @@ relinking(Given, #{target := #{identify := Identify}, erts := Erts} = Cut, Parts
 verified_always() -> ["vm" | whittle_recipe_vm:separate()].
 
 digests(Files) ->
-    maps:map(fun(_, Bytes) -> whittle_digest:hex(crypto:hash(sha256, Bytes)) end, Files).
+    maps:map(fun(_, Bytes) -> whittle_digest:bytes(Bytes) end, Files).
 
 %% The job of a VM with all parts.
 whole(#{target := Target, how := {Flavor, Level, _} = How, spec := Spec, erts := Erts,

@@ -69,8 +69,8 @@ format({unsupported_level, #{level := Level, known := Known}}) ->
     [io_lib:format("there is no level of optimization ~0tP", [Level, 8]), "; use one of ",
      commas([atom_to_list(K) || K <- Known])];
 format({no_cut, #{}}) ->
-    "Whittle can make a VM for one program only with OTP 29 and flavor size; take --otp 29, or a "
-    "whole VM";
+    "Whittle can make a VM for one program only with OTP 29 and flavor size; take --otp 29, or "
+    "build a whole VM (--vm size)";
 format({no_cxx, #{native := Native, target := Target}}) ->
     ["the library ", Native, " contains C++, and target ", Target, " has no C++ compiler; use"
      " another target, or a version of the library in C"];

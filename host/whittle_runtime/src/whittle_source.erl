@@ -284,7 +284,7 @@ name(Component, Release) ->
 %% Uses the ways as text: the external format of a term differs between OTP releases.
 kept_name(Component, Release, Ways) ->
     Text = unicode:characters_to_binary(io_lib:format("~0tp", [Ways])),
-    Hex = whittle_digest:hex(crypto:hash(sha256, Text)),
+    Hex = whittle_digest:bytes(Text),
     name(Component, Release) ++ "-" ++ string:slice(Hex, 0, 8).
 
 %% Fetches a source. The file names in the result are relative to Dir.

@@ -104,7 +104,7 @@ owned(Dirs) ->
 %% @doc Checks that only this user or root owns the symbolic links in an absolute path. It follows
 %% them, and checks the links in their targets too.
 %%
-%% The error `open_artefact' names the first link that fails the check.
+%% The error `open_artifact' names the first link that fails the check.
 -spec owned_links(file:filename()) -> ok | {error, whittle_runtime:reason()}.
 owned_links(Path) ->
     try links("/", tl(filename:split(Path)), ?MOST_LINKS, user())

@@ -10,7 +10,8 @@
 -type text() :: unicode:chardata().
 
 %% The applications that ask for another one; none: an option does.
--type asked() :: {app(), [app()]}.
+-type askers() :: [app()] | release.
+-type asked() :: {app(), askers()}.
 
 -type error() ::
         %% The input
@@ -42,11 +43,11 @@
       | {name_of_otp, {app(), path()}}
       | {archived_application, {app(), path()}}
       | {missing_applications, {[asked()], Otp :: string()}}
-      | {unsupported_application, {app(), [app()], Why :: text()}}
-      | {absent_programs, {app(), [app()], [path()]}}
+      | {unsupported_application, {app(), askers(), Why :: text()}}
+      | {absent_programs, {app(), askers(), [path()]}}
       | {circular_applications, [app()]}
       | {prebuilt_nif, {path(), app(), [module()]}}
-      | {outside_links, [whittle_links:link()]}
+      | {outside_links, [{Whose :: text(), path(), To :: path()}]}
       | {behind_link, {Link :: path(), To :: path(), path(), Reason :: term()}}
       | {native_unused, {path() | none, Name :: text(), module()}}
       | {absent_applications, {[{app(), Vsn :: string()}], path()}}
@@ -304,9 +305,7 @@ outside({Whose, Path, To}) -> [Whose, ": ", Path, " to ", To].
 
 archive(damaged) -> "is damaged";
 archive(too_large) -> "inflates to more than 256 MB";
-archive({odd_path, Path, Why}) -> ["holds the path `", Path, "', which ", Why];
-archive({twice, Path}) -> ["holds the path ", Path, " twice"];
-archive({file_and_directory, Path}) -> ["holds ", Path, " as a file and as a directory"].
+archive({odd_path, {Path, Why}}) -> ["holds the path `", Path, "', which ", Why].
 
 line(Format, Arguments) ->
     io_lib:format(Format, [shown(Argument) || Argument <- Arguments]).
@@ -350,7 +349,6 @@ askers([]) -> "you asked for";
 askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
-%% Takes the last lines of a compiler's output, on one line.
 %% A compiler's error begins with the place: `file.erl:7:'. The errors after the first one often
 %% follow from it.
 first_error(Output) ->
@@ -359,6 +357,7 @@ first_error(Output) ->
         nomatch -> tail(Output)
     end.
 
+%% The last lines of the output, on one line
 tail(Output) ->
     Lines = string:lexemes(Output, "\r\n"),
     lists:join(" | ", lists:nthtail(max(0, length(Lines) - 5), Lines)).

@@ -14,9 +14,7 @@
 
 -type error() :: damaged
                | too_large                              % above the limit
-               | {odd_path, binary(), Why :: string()}
-               | {twice, binary()}
-               | {file_and_directory, binary()}.        % `x' of `x' and `x/y'
+               | {odd_path, {binary(), Why :: string()}}.
 
 -define(DIRECTORY_END, 16#06054b50).
 -define(DIRECTORY_ENTRY, 16#02014b50).
@@ -76,18 +74,10 @@ entries(_, _) ->
     fail(damaged).
 
 check_paths(Paths) ->
-    _ = [fail({odd_path, Path, Why}) || Path <- Paths,
-                                        {error, Why} <- [whittle_file_name:check_path(Path)]],
-    _ = [fail({twice, Path}) || Path <- lists:sublist(Paths -- lists:usort(Paths), 1)],
-    check_directories(lists:sort([binary:split(Path, <<"/">>, [global]) || Path <- Paths])).
-
-%% In this order a path comes right before the first path below it.
-check_directories([Names, Next | More]) ->
-    lists:prefix(Names, Next)
-        andalso fail({file_and_directory, iolist_to_binary(lists:join($/, Names))}),
-    check_directories([Next | More]);
-check_directories(_) ->
-    ok.
+    case whittle_file_name:check_paths(Paths) of
+        ok -> ok;
+        {error, Bad} -> fail({odd_path, Bad})
+    end.
 
 check_sizes(Entries, Limit) ->
     case lists:sum([Size || #{size := Size} <- Entries]) of

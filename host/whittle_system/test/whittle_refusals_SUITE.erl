@@ -912,11 +912,12 @@ archives(Config) ->
     {ok, _} = read(Script([{"a/b/", <<>>}, {"c", <<>>}])),
     [refused(Script(Files), bad_archive, Words)
      || {Files, Words} <-
-            [{[{"x", <<>>}, {"x/y", <<>>}], "arc holds x as a file and as a directory: build"},
+            [{[{"x", <<>>}, {"x/y", <<>>}],
+              "arc holds the path `x', which is a file and a directory: build"},
              {[{"../x", <<>>}], "arc holds the path `../x', which contains the name .."},
              {[{"ABSOLUTE", <<>>}], "arc holds the path `/BSOLUTE', which contains an empty name"},
              {[{"a\nb", <<>>}], "holds the path `a.x{A}b', which contains a control character"},
-             {[{"x", <<"1">>}, {"x", <<"2">>}], "arc holds the path x twice"},
+             {[{"x", <<"1">>}, {"x", <<"2">>}], "arc holds the path `x', which occurs twice"},
              {[{integer_to_list(N), <<0:(100 bsl 23)>>} || N <- [1, 2, 3]],
               "inflates to more than 256 MB"}]],
     %% The archive claims to be small.

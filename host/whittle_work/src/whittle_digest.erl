@@ -1,7 +1,7 @@
-%% @doc Computes SHA-256 digests of files.
+%% @doc Computes SHA-256 digests.
 -module(whittle_digest).
 
--export([file/1, hex/1]).
+-export([file/1, bytes/1, hex/1]).
 
 %% @doc Computes the SHA-256 digest of a file, as lower-case hexadecimal digits. The errors are
 %% those of {@link whittle_file:check/1}.
@@ -17,10 +17,13 @@ file(File) ->
             {error, Reason}
     end.
 
+%% @doc Computes the SHA-256 digest of bytes, as lower-case hexadecimal digits.
+-spec bytes(iodata()) -> string().
+bytes(Bytes) -> hex(crypto:hash(sha256, Bytes)).
+
 %% @doc Writes bytes as lower-case hexadecimal digits.
 -spec hex(binary()) -> string().
-hex(Bytes) ->
-    binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
+hex(Bytes) -> binary_to_list(string:lowercase(binary:encode_hex(Bytes))).
 
 %% Internal
 

@@ -4,7 +4,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([check/1, first/2, whole/2, text/1, write/2, replace/2, is_same/2, is_in/2, found/2,
+-export([check/1, first/2, whole/2, text/1, replace/2, is_same/2, is_in/2, found/2,
          matches/2, below/2, absolute/1, parts/1]).
 -export([format_error/1]).
 
@@ -79,15 +79,6 @@ whole(File, Limit) ->
 %% @doc Reads a text of terms or lines. It works like {@link whole/2} with a limit of 4 MB.
 -spec text(file:filename_all()) -> {ok, binary()} | {error, file:posix() | badarg}.
 text(File) -> whole(File, ?MOST_TEXT).
-
-%% @doc Writes a file as `file:write_file/2' does, but does not wait for the reader of a pipe. For a
-%% pipe or a socket the error is `eftype'.
--spec write(file:filename_all(), iodata()) -> ok | {error, file:posix() | badarg | terminated}.
-write(File, Bytes) ->
-    case file:read_file_info(File) of
-        {ok, #file_info{type = other}} -> {error, eftype};
-        _ -> file:write_file(File, Bytes)
-    end.
 
 %% @doc Writes a file, whole or not at all. An older file of this name stays until the new one is
 %% complete, also if the disk is full or a signal stops the command. Until then the bytes are in

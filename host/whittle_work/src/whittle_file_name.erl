@@ -7,7 +7,7 @@
 %% `whittle_pack' checks each path before it writes the file.
 -module(whittle_file_name).
 
--export([check/1, check_path/1, printable/1, printable_lines/1]).
+-export([check/1, check_path/1, check_paths/1, printable/1, printable_lines/1]).
 
 %% The longest name in bytes that the file systems of Linux accept.
 -define(LONGEST, 255).
@@ -46,6 +46,22 @@ check_path(Path) ->
         [Error | _] -> Error
     end.
 
+%% @doc Checks that a file tree can have these paths. Each of them passes {@link check_path/1}, no
+%% path occurs twice, and none is a directory of another. The error has the first wrong path, and
+%% the rest of a sentence that begins with it.
+-spec check_paths([binary()]) -> ok | {error, {binary(), Why :: string()}}.
+check_paths(Paths) ->
+    Sorted = lists:sort(Paths),
+    Set = maps:from_keys(Sorted, []),
+    Bad = [{Path, "occurs twice"} || Path <- Sorted -- maps:keys(Set)]
+        ++ [{Path, Why} || Path <- Sorted, {error, Why} <- [check_path(Path)]]
+        ++ [{Parent, "is a file and a directory"} || Path <- Sorted, Parent <- parents(Path),
+                                                     is_map_key(Parent, Set)],
+    case Bad of
+        [] -> ok;
+        [First | _] -> {error, First}
+    end.
+
 %% @doc Writes a text on one line. It replaces control and format characters with escapes such as
 %% `\x{A}', and also bytes that are no UTF-8. It writes a term that is no text as Erlang does.
 -spec printable(unicode:chardata()) -> unicode:chardata().
@@ -57,6 +73,8 @@ printable(Text) -> shown(Text, none).
 printable_lines(Text) -> shown(Text, $\n).
 
 %% Internal
+
+parents(Path) -> [binary:part(Path, 0, At) || {At, 1} <- binary:matches(Path, <<"/">>)].
 
 %% Keeps one control character, or none.
 shown(Text, Kept) ->

@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([sizes/1, kinds/1, written/1, replaced/1, of_the_kernel/1, same/1, in_directory/1, errors/1,
+-export([sizes/1, kinds/1, replaced/1, of_the_kernel/1, same/1, in_directory/1, errors/1,
          patterns/1,
          link_net/1]).
 
-all() -> [sizes, kinds, written, replaced, of_the_kernel, same, in_directory, errors, patterns,
+all() -> [sizes, kinds, replaced, of_the_kernel, same, in_directory, errors, patterns,
           link_net].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
@@ -60,18 +60,6 @@ kinds(Config) ->
                                  {"/dev/zero", {error, eftype}},
                                  {in("broken", Config), {error, enoent}},
                                  {in("file/below", Config), {error, enotdir}}]].
-
-%% A write to a pipe would wait for a reader.
-written(Config) ->
-    ok = file:make_symlink("pipe", in("link", Config)),
-    "" = os:cmd("mkfifo '" ++ in("pipe", Config) ++ "'"),
-    [?assertEqual({error, eftype}, whittle_file:write(in(Name, Config), "x"))
-     || Name <- ["pipe", "link"]],
-    File = in("file", Config),
-    ok = whittle_file:write(File, "long"),
-    ok = whittle_file:write(File, "x"),
-    ?assertEqual({ok, <<"x">>}, file:read_file(File)),
-    ?assertEqual({error, eisdir}, whittle_file:write(in("", Config), "x")).
 
 result({ok, _}) -> ok;
 result(Error) -> Error.

@@ -248,6 +248,7 @@ answer(#{method := 'HEAD', path := <<"/metrics">>, accept := Accept}, Client) ->
         true -> _ = send(Client, [head(negotiate(Accept)), <<"\r\n">>]), ok;
         false -> plain(503, <<>>, Client)
     end;
+answer(#{method := 'HEAD'}, Client) -> plain(404, <<>>, Client);
 answer(#{method := 'GET'}, Client) -> plain(404, <<"see /metrics\n">>, Client);
 answer(_, Client) -> plain(405, <<"only GET and HEAD\n">>, Client).
 

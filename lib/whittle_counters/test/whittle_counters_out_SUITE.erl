@@ -114,6 +114,8 @@ http_bad_requests(_) ->
          ok = gen_tcp:close(Socket)
      end || _ <- lists:seq(1, 200)],
     ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\n\r\n")),
+    ?assertMatch([<<"HTTP/1.1 404", _/binary>>, <<>>],
+                 binary:split(request(Port, "HEAD / HTTP/1.1\r\n\r\n"), <<"\r\n\r\n">>)),
     ?assertMatch({_, _}, binary:match(request(Port, "PUT / HTTP/1.1\r\n\r\n"),
                                       <<"\r\nAllow: GET, HEAD\r\n">>)),
     ?assertMatch([<<"HTTP/1.1 200", _/binary>>, <<>>],
@@ -281,8 +283,7 @@ http_fresh(_) ->
     stop(Pid).
 
 %% A whole answer has one deadline. Here a gauge uses it up: its fun never returns, and the scrape
-%% waits for read_timeout, which is longer. The client notices it: the last chunk is missing, and
-%% the connection is reset.
+%% waits for read_timeout, which is longer. The client notices it, because the connection is reset.
 http_deadline(_) ->
     ok = ?W:new(stuck, gauge, #{read => fun() -> receive never -> 1 end end}),
     ok = many_series(),

@@ -163,6 +163,8 @@ static void answer(FILE *out)
     case PACK_DAMAGED:
         fprintf(out, "D%s", pack_problem());
         return;
+    case PACK_UNREADABLE: /* the reader opens no directory */
+        abort();
     case PACK_NO_MEMORY:
         fputc('M', out);
         return;
