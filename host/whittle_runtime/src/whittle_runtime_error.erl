@@ -42,7 +42,7 @@
       | {build_running, #{lock := file:filename()}}
       | {changed_artifact, #{file := file:filename(), dir := file:filename(), why := string()}}
       | {open_artifact, #{file := file:filename(), dir := file:filename(),
-                          why := writable | {owner, non_neg_integer()}}}
+                          why := writable | not_sticky | {owner, non_neg_integer()}}}
       | {cache_unwritable, #{dir := file:filename(), reason := file:posix() | badarg}}
         %% Builds
       | {bad_patch, #{patch := string(), otp := string(), log := file:filename(),
@@ -149,6 +149,9 @@ format({changed_artifact, #{file := File, dir := Dir, why := Why}}) ->
 format({open_artifact, #{file := File, dir := Dir, why := {owner, Uid}}}) ->
     [File, " belongs to another user (number ", integer_to_list(Uid), "), who can change the"
      " result; remove ", Dir, ", or set WHITTLE_CACHE to a directory of yours"];
+format({open_artifact, #{file := Dir, why := not_sticky}}) ->
+    ["all users can write to ", Dir, ", and so replace the cache below it; run chmod o-w ", Dir,
+     ", or set WHITTLE_CACHE to another directory"];
 format({open_artifact, #{file := File, dir := Dir, why := writable}}) ->
     ["other users can write to ", File, ", and so change the result; remove ", Dir, ", or run"
      " chmod -R go-w ", Dir, " if you trust its contents"];

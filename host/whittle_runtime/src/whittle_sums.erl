@@ -23,6 +23,9 @@
 -define(MOST_SUMS, 1 bsl 26).
 %% The write permissions of the group and of all other users.
 -define(OTHERS_WRITE, 8#022).
+%% The write permission of all users, and the bit that lets only owners rename (inode(7)).
+-define(ALL_WRITE, 8#002).
+-define(STICKY, 8#1000).
 
 %% Linux follows this many symbolic links in one path.
 -define(MOST_LINKS, 40).
@@ -68,8 +71,11 @@ narrow_all(Dir) ->
 check(Dir, Always) ->
     User = user(),
     try
-        ok = safe(Dir, info(Dir), Dir, User),
+        Own = info(Dir),
+        ok = safe(Dir, Own, Dir, User),
+        ok = no_link(Dir, Own, Dir),
         All = below(Dir),
+        [ok = no_link(filename:join(Dir, ?SUMS), Info, Dir) || {?SUMS, Info} <- All],
         [ok = safe(filename:join(Dir, Path), Info, Dir, User) || {Path, Info} <- All],
         Seen = maps:from_list([{Path, Info} || {Path, #file_info{type = Type} = Info} <- All,
                                                Type =/= directory, Path =/= ?SUMS]),
@@ -101,10 +107,11 @@ owned(Dirs) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-%% @doc Checks that only this user or root owns the symbolic links in an absolute path. It follows
-%% them, and checks the links in their targets too.
+%% @doc Checks that only this user or root owns the symbolic links in an absolute path, and that
+%% others may not move the directories in it. It follows the links, and checks their targets too. A
+%% directory such as /tmp, where everybody may write, has to be sticky.
 %%
-%% The error `open_artifact' names the first link that fails the check.
+%% The error `open_artifact' names the first link or directory that fails the check.
 -spec owned_links(file:filename()) -> ok | {error, whittle_runtime:reason()}.
 owned_links(Path) ->
     try links("/", tl(filename:split(Path)), ?MOST_LINKS, user())
@@ -126,6 +133,9 @@ links(Above, [Name | Below], Left, User) ->
                 ["/" | To] -> links("/", To ++ Below, Left - 1, User);
                 To -> links(Above, To ++ Below, Left - 1, User)
             end;
+        {ok, #file_info{mode = Mode}}
+          when Below =/= [], Mode band (?ALL_WRITE bor ?STICKY) =:= ?ALL_WRITE ->
+            throw({?MODULE, {open_artifact, #{file => Path, dir => Path, why => not_sticky}}});
         {ok, _} -> links(Path, Below, Left, User);
         {error, _} -> ok                    % it is not there, or nobody can open it
     end.
@@ -197,6 +207,12 @@ same(Dir, Path, #file_info{}, none, _) ->
     changed(Dir, Path, "was added after Whittle built the directory, so Whittle does not use it");
 same(Dir, Path, #file_info{}, _, _) ->
     changed(Dir, Path, ?CHANGED).
+
+%% A link may lead to a place where others can write.
+no_link(Path, #file_info{type = symlink}, Dir) ->
+    throw({?MODULE, {changed_artifact, #{file => Path, dir => Dir, why => "is a symbolic link, so "
+                                                       "Whittle does not use it"}}});
+no_link(_, #file_info{}, _) -> ok.
 
 why(enoent, ?SUMS) -> "is missing, so Whittle cannot check the directory";
 why(Reason, _) -> ["cannot be read (", file:format_error(Reason), $)].

@@ -344,6 +344,15 @@ open_to_others(Config) ->
           end || Bit <- [8#020, 8#002]],
          ok = file:change_mode(Path, Mode)
      end || Path <- [dir(Config), filename:dirname(Dir), Dir, In("below"), In("below/a b")]],
+    %% A link may lead to files of others.
+    [begin
+         Moved = Path ++ ".moved",
+         ok = file:rename(Path, Moved),
+         ok = file:make_symlink(Moved, Path),
+         ?assertMatch({error, {changed_artifact, #{file := Path}}}, Used()),
+         ok = file:delete(Path),
+         ok = file:rename(Moved, Path)
+     end || Path <- [Dir, In("whittle.sums")]],
     %% Only root can change the owner of a file.
     [begin
          ?assertMatch({error, {open_artifact, #{file := Path, why := {owner, 65534}}}}, Used()),
@@ -406,6 +415,14 @@ links_of_others(Config) ->
     [?assertMatch([{error, {open_artifact, #{file := Root, why := writable}}}, {error, _}],
                   Uses(Root)) || Root <- [In("first/whittle")]],
     ok = file:change_mode(In("there/whittle"), 8#755),
+    %% So is a directory on the way. Where all users may write, a sticky directory is right.
+    There = In("there"),
+    ok = file:change_mode(There, 8#757),
+    [?assertMatch([{error, {open_artifact, #{file := There, why := not_sticky}}}, {error, _}],
+                  Uses(In(Path))) || Path <- ["there/whittle", "first/whittle"]],
+    "" = os:cmd("chmod 1777 '" ++ There ++ "'"),
+    ?assertMatch([{ok, _}, {ok, _}], Uses(In("there/whittle"))),
+    ok = file:change_mode(There, 8#755),
     First = In("first"),
     "" = os:cmd("chown -h 65534 '" ++ First ++ "' 2>/dev/null"),
     case file:read_link_info(First) of

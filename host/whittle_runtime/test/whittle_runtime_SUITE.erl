@@ -364,6 +364,7 @@ every_error_is_one_line(_) ->
               {changed_artifact, #{file => "f", dir => "d", why => "is gone"}},
               {open_artifact, #{file => "f", dir => "d", why => {owner, 1000}}},
               {open_artifact, #{file => "f", dir => "d", why => writable}},
+              {open_artifact, #{file => "d", dir => "d", why => not_sticky}},
               {no_cache, #{}},
               {cache_space, #{dir => "d"}},
               {no_notice, #{component => "c"}},

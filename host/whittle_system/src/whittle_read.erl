@@ -133,9 +133,12 @@ kind(Path) ->
                      {mix_project, "mix.exs"},
                      {application, "ebin/*.app"},
                      {application, "src/*.app.src"},
+                     %% A release may contain the sources of its applications.
+                     {no_release_file, "lib/*-*/ebin/*.app"},
                      {project, "{apps,lib}/*/src/*.app.src"}],
             case [Kind || {Kind, Pattern} <- Kinds, Has(Pattern)] of
-                [mix_project | _] -> {error, {mix_project, Path}};
+                [Kind | _] when Kind =:= mix_project; Kind =:= no_release_file ->
+                    {error, {Kind, Path}};
                 [Kind | _] -> Kind;
                 [] -> {error, {no_application, Path}}
             end

@@ -376,7 +376,8 @@ env(Props) ->
 vsn(Props) ->
     Vsn = proplists:get_value(vsn, Props),
     case all(fun(Char) -> io_lib:char_list([Char]) end, Vsn) andalso Vsn =/= [] of
-        false -> {error, no_vsn};
+        false when Vsn =:= undefined; Vsn =:= [] -> {error, no_vsn};
+        false -> {error, "`vsn' is not a string"};
         true ->
             case whittle_file_name:check(Vsn) of
                 ok -> ok;

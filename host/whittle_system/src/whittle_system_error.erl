@@ -15,7 +15,7 @@
 
 -type error() ::
         %% The input
-        {no_such_path | packed_release | no_application | mix_project | not_a_file
+        {no_such_path | packed_release | no_release_file | no_application | mix_project | not_a_file
          | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
          | bad_boot_file,
          path()}
@@ -82,6 +82,9 @@ text({no_such_path, Path}) when Path =:= ""; Path =:= <<>> ->
     "the path is empty: name an application, a release or an escript";
 text({no_such_path, Path}) ->
     line("~ts does not exist: name an application, a release or an escript", [Path]);
+text({no_release_file, Path}) ->
+    line("~ts holds the libraries of a release (lib/NAME-VSN/ebin), but no releases/VSN/NAME.rel, "
+         "which lists them: build the release again", [Path]);
 text({packed_release, Path}) ->
     line("~ts is a packed archive: unpack it first and name the release's directory", [Path]);
 text({no_application, Path}) ->

@@ -12,7 +12,7 @@
          no_version_in_source/1, consolidated/1, several_releases/1, other_otp/1, bad_app_file/1,
          bad_release/1, unreadable/1, does_not_compile/1, no_temporary/1, circular/1,
          absent_start_module/1, damaged_code/1, damaged_literal/1,
-         not_fetched/1, packed_release/1, link_loop/1, link_net/1,
+         not_fetched/1, packed_release/1, no_release_file/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
          other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
          odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
@@ -30,7 +30,8 @@ all() ->
      other_otp, bad_app_file, bad_release, unreadable,
      does_not_compile, no_temporary, circular, absent_start_module, damaged_code, damaged_literal,
      not_fetched,
-     packed_release, link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
+     packed_release, no_release_file,
+     link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
      damaged_escript,
      other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
      odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_texts, large_files,
@@ -56,6 +57,12 @@ packed_release(Config) ->
          ok = erl_tar:create(Tar, [{"releases", in("rel/releases", Config)}], Options),
          refused(Tar, packed_release, "x.tar is a packed archive: unpack it first")
      end || Options <- [[compressed], []]].
+
+%% relx copies the sources of applications too, but these are no rebar3 project.
+no_release_file(Config) ->
+    made:file(in("rel/lib/a-1/src/a.app.src", Config), ""),
+    made:file(in("rel/lib/a-1/ebin/a.app", Config), ""),
+    refused(in("rel", Config), no_release_file, "but no releases/VSN/NAME.rel, which lists them").
 
 no_application(Config) ->
     made:file(in("some/file.txt", Config), "text"),
@@ -313,7 +320,7 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, \"1\"}, {modules, [a | b]}]}.", bad_app_file,
                   "`modules' is not a list of atoms"},
                  {"{application, bad, [{vsn, \"1\" ++ x}]}.", bad_app_file, "line 1"},
-                 {"{application, bad, [{vsn, [$1 | x]}]}.", no_vsn, "has no version"},
+                 {"{application, bad, [{vsn, [$1 | x]}]}.", bad_app_file, "`vsn' is not a string"},
                  {"{application, bad, []}.", no_vsn, "application bad has no version"},
                  {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
                   "bad.app: `vsn' contains a /; correct the file"}]],
@@ -326,7 +333,7 @@ no_version_in_source(Config) ->
     [begin
          made:file(filename:join(Dir, "src/l.app.src"), ["{application, ", Text, "}."]),
          refused(Dir, Tag, "/src/l.app.src")
-     end || {Text, Tag} <- [{"l, [{vsn, git}]", no_vsn},
+     end || {Text, Tag} <- [{"l, [{vsn, git}]", bad_app_file},
                             {"\"l\", foo", bad_app_file}, {"l, foo", bad_app_file},
                             {"l, [{vsn, \"1\"}, {applications, kernel}]", bad_app_file}]].
 

@@ -25,13 +25,19 @@
 %% `closed' means that the connection ended before the request was complete.
 -spec read(gen_tcp:socket(), integer()) -> {ok, request()} | {error, refusal() | closed}.
 read(Socket, Deadline) ->
-    case packet(http_bin, <<>>, {Socket, Deadline}, 414) of
+    case after_empty(packet(http_bin, <<>>, {Socket, Deadline}, 414), {Socket, Deadline}) of
         {ok, {http_request, Method, Uri, Version}, _, Rest} ->
             headers(Rest, {Socket, Deadline, none}, ?HEADERS, ?HEAD_BYTES,
                     #{method => Method, path => path(Uri), version => Version, accept => <<>>});
         {ok, _, _, _} -> {error, 400};
         {error, _} = Error -> Error
     end.
+
+%% Some clients send a line end after the body of their last request. A server ignores one before a
+%% request (RFC 9112, 2.2).
+after_empty({ok, {http_error, Line}, _, Rest}, From) when Line =:= <<"\r\n">>; Line =:= <<"\n">> ->
+    packet(http_bin, Rest, From, 414);
+after_empty(Read, _) -> Read.
 
 %% The third part of From is the length of the body that a header gave.
 headers(Buffer, {Socket, Deadline, Length} = From, Left, Bytes, Request) ->

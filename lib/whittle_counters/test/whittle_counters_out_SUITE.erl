@@ -116,6 +116,8 @@ http_bad_requests(_) ->
     ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\n\r\n")),
     ?assertMatch([<<"HTTP/1.1 404", _/binary>>, <<>>],
                  binary:split(request(Port, "HEAD / HTTP/1.1\r\n\r\n"), <<"\r\n\r\n">>)),
+    ?assertEqual(<<"200">>, Status("\r\nGET /metrics HTTP/1.1\r\n\r\n")),
+    ?assertEqual(<<"400">>, Status("\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n")),
     ?assertMatch({_, _}, binary:match(request(Port, "PUT / HTTP/1.1\r\n\r\n"),
                                       <<"\r\nAllow: GET, HEAD\r\n">>)),
     ?assertMatch([<<"HTTP/1.1 200", _/binary>>, <<>>],
