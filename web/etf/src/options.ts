@@ -35,7 +35,8 @@ export function checkOrder(fields: object): void {
 
 /** Refuses a value that is not an object. */
 export function checkFields(fields: object): void {
-    if (Object(fields) !== fields) throw new TypeError("an object of fields is missing here");
+    if (Object(fields) !== fields || Array.isArray(fields))
+        throw new TypeError("an object of fields is missing here");
 }
 
 /** Refuses names outside this list. */

@@ -151,6 +151,7 @@ test("a decoder that can never decode is refused when it is made", () => {
         assert.throws(run, { name: "TypeError", message: `${what} is missing here` });
     refused(() => read.oneOf(), "a decoder");
     refused(() => read.atom(), "an atom");
+    refused(() => read.proplist([read.string] as never), "an object of fields");
     // @ts-expect-error
     refused(() => read.map(undefined, read.string), "a function");
     for (const none of [undefined, null, "a"] as never[]) {
