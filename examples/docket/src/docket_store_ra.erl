@@ -43,16 +43,17 @@ children(Store) -> [Store].
 -spec start_link() -> gen_server:start_ret().
 start_link() -> docket_ra_member:start_link().
 
-%% @doc Tells whether this node has the changes that were acknowledged before it started, and knows
-%% a leader.
+%% @doc Tells whether this node has the changes that were acknowledged before it started, and
+%% reaches a leader whom most nodes follow. A connected node may take no part in the group, for
+%% example without its directory.
 -spec ready() -> boolean().
 ready() ->
     docket_ra_member:is_loaded()
-        andalso case asked(fun() -> ra:local_query(docket_ra_member:id(), query(count, []),
-                                                   ?READY_MS)
+        andalso case asked(fun() -> ra:consistent_query(docket_ra_member:id(), query(count, []),
+                                                        ?READY_MS)
                            end, read) of
-                    {ok, _, {_, _}} -> true;
-                    _ -> false
+                    {ok, _, _} -> true;
+                    {error, _} -> false
                 end.
 
 %% @doc Does an operation. When a change is acknowledged, it is on the disks of most nodes.
