@@ -19,7 +19,7 @@
          memory_on_other_kernels/1,
          mapper_port/1, mapper_address/1, descriptors/1, descriptor_of_nobody/1,
          mapper_listens_where_the_node_is/1, empty_mapper_port/1, node_listens_where_told/1,
-         kernel_that_cannot_start/1]).
+         kernel_that_cannot_start/1, no_module_of_the_directory/1]).
 
 %% No user of a machine has this number.
 -define(NOBODY, 65534).
@@ -39,7 +39,7 @@ all() ->
      mapper_address, descriptors,
      descriptor_of_nobody,
      mapper_listens_where_the_node_is, empty_mapper_port, node_listens_where_told,
-     kernel_that_cannot_start].
+     kernel_that_cannot_start, no_module_of_the_directory].
 
 init_per_suite(Config) ->
     Out = filename:join(running:directory("start", Config), "probe"),
@@ -688,7 +688,18 @@ descriptors(Config) ->
 kernel_that_cannot_start(Config) ->
     {1, Said} = probe(Config, ["args"], [{"ERL_FLAGS", "-kernel logger [unknown]"}]),
     ?assertMatch({match, _}, re:run(Said, "Kernel pid terminated .*bad_config,{kernel,"
-                                    "\\[unknown\\]}")).
+                                    "\\[unknown\\]}")),
+    ?assertEqual(nomatch, re:run(Said, "del_path")).
+
+%% Whoever can write to the directory must not add modules.
+no_module_of_the_directory(Config) ->
+    Dir = running:directory("modules", Config),
+    {ok, stray, Beam} = compile:forms([{attribute, 1, module, stray}]),
+    ok = file:write_file(filename:join(Dir, "stray.beam"), Beam),
+    ?assertMatch({0, <<"{0,<<\"non_existing\">>}\n">>},
+                 running:run(proplists:get_value(probe, Config),
+                             ["spawn", "erl -noshell -eval 'io:write(code:which(stray)), halt().'"],
+                             #{cd => Dir})).
 
 %% The variable is for the program's own children.
 descriptor_of_nobody(Config) ->

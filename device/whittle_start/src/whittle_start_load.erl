@@ -4,10 +4,10 @@
 %% `primLoad', `init' reads one file after the other and waits for another thread each time, so a
 %% second core gets no work. bench/README.md has measurements.
 %%
-%% This code runs before any other module is loaded, so it calls only preloaded functions.
+%% modules/2 runs before any other module is loaded, so it calls only preloaded functions.
 -module(whittle_start_load).
 
--export([modules/2]).
+-export([modules/2, not_from_current_directory/0]).
 
 %% The specification of spawn_opt lacks the option `scheduler'.
 -dialyzer({nowarn_function, [modules/2, answer/1]}).
@@ -41,6 +41,16 @@ modules(File, Places) ->
     end,
     init ! {self(), loaded, [{Module, Path} || {Module, Path, _} <- Prepared]},
     ok.
+
+%% @doc Removes the current directory from the code path. If the kernel could not start, there is no
+%% code server, and this function does nothing.
+-spec not_from_current_directory() -> ok.
+not_from_current_directory() ->
+    try code:del_path(".") of
+        _ -> ok
+    catch
+        error:_ -> ok
+    end.
 
 answer({_, Monitor}) ->
     receive

@@ -108,7 +108,6 @@ call({kernelProcess, _, {application_controller, start, [_]}}) ->
 call({kernelProcess, _, Call}) -> [Call];
 call({apply, {application, load, [_]}}) -> [{application, load, [[]]}];
 call({apply, {application, start_boot, [_, Type]}}) -> [{application, start_boot, [[], Type]}];
-call({apply, {proc_lib, start, [M, F, Args]} = Call}) -> [Call, {M, F, Args}];
 call({apply, Call}) -> [Call];
 call(_) -> [].
 

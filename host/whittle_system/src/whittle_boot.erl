@@ -154,7 +154,7 @@ refresh({apply, {application, start_boot, [Name, Type]}}, Apps, _, _) ->
     instruction({start, Name, Type}, Apps);
 refresh({apply, {os, set_signal, [sigterm, handle]}}, _, _, _) ->
     [];   % the kernel's start includes it
-refresh({apply, {proc_lib, start, [code, del_path, ["."]]}}, _, _, _) ->
+refresh({apply, {code, del_path, ["."]}}, _, _, _) ->
     [];   % the kernel's start includes it
 refresh({apply, {erl_features, _, _}} = Apply, _, _, Here) ->
     [Apply || is_map_key(erl_features, Here)];
@@ -262,7 +262,7 @@ in_control({apply, {application, start_boot, [Name | _]}} = I, _)
   when Name =:= kernel; Name =:= stdlib -> [I];
 in_control({apply, {erl_features, _, _}} = I, _) -> [I];
 in_control({apply, {os, set_signal, _}} = I, _) -> [I];
-in_control({apply, {proc_lib, start, [code, del_path, _]}} = I, _) -> [I];
+in_control({apply, {code, del_path, _}} = I, _) -> [I];
 in_control({apply, _}, _) -> [];
 in_control(Instruction, _) -> [Instruction].
 
@@ -300,7 +300,7 @@ loaded_at_once({script, Id, Instructions} = Script, {File, Places}, System) ->
             Placed = [Module || {Module, _, _} <- Places],
             {script, Id, Head ++ load([App], [whittle_start_load])
              ++ [{apply, {whittle_start_load, modules, [File, Places]}}]
-             ++ left(Loads, Placed) ++ After};
+             ++ left(Loads, Placed) ++ [not_raising(Instruction) || Instruction <- After]};
         error ->
             Script
     end.
@@ -312,6 +312,12 @@ left(Rest, _) ->
     Rest.
 
 %% Internal
+
+%% If the kernel could not start, the code server has ended. An instruction that raises would then
+%% end the VM before it tells why the kernel could not start.
+not_raising({apply, {code, del_path, ["."]}}) ->
+    {apply, {whittle_start_load, not_from_current_directory, []}};
+not_raising(Instruction) -> Instruction.
 
 %% Adds an instruction before the kernel's processes start.
 when_loaded(Instruction, System) ->
@@ -373,10 +379,8 @@ signals_are_heard() -> {apply, {os, set_signal, [sigterm, handle]}}.
 
 %% In interactive mode, the code server also looks for modules in the current directory. A start
 %% script of a release uses embedded mode, which does not. Whoever can write to the directory that a
-%% program starts in must not replace its modules. If the kernel could not start, the code server
-%% has ended, and an instruction that raises would end the VM before it tells why. proc_lib:start/3
-%% waits for the end of the call and does not raise.
-no_current_directory() -> {apply, {proc_lib, start, [code, del_path, ["."]]}}.
+%% program starts in must not replace its modules.
+no_current_directory() -> {apply, {code, del_path, ["."]}}.
 
 %% The application controller starts with the kernel's own term.
 kernel_process({kernelProcess, application_controller, _}, Kernel) ->
