@@ -134,7 +134,8 @@ kind(Path) ->
                      {application, "ebin/*.app"},
                      {application, "src/*.app.src"},
                      %% A release may contain the sources of its applications.
-                     {no_release_file, "lib/*-*/ebin/*.app"},
+                     {no_release_file, "lib/*-[0-9]*/ebin/*.app"},
+                     {no_release_file, "erts-*/bin"},
                      {project, "{apps,lib}/*/src/*.app.src"}],
             case [Kind || {Kind, Pattern} <- Kinds, Has(Pattern)] of
                 [Kind | _] when Kind =:= mix_project; Kind =:= no_release_file ->

@@ -83,8 +83,8 @@ text({no_such_path, Path}) when Path =:= ""; Path =:= <<>> ->
 text({no_such_path, Path}) ->
     line("~ts does not exist: name an application, a release or an escript", [Path]);
 text({no_release_file, Path}) ->
-    line("~ts holds the libraries of a release (lib/NAME-VSN/ebin), but no releases/VSN/NAME.rel, "
-         "which lists them: build the release again", [Path]);
+    line("~ts holds the libraries of a release (lib/NAME-VSN) or an ERTS (erts-VSN), but no "
+         "releases/VSN/NAME.rel, which lists its applications: build the release again", [Path]);
 text({packed_release, Path}) ->
     line("~ts is a packed archive: unpack it first and name the release's directory", [Path]);
 text({no_application, Path}) ->

@@ -62,7 +62,10 @@ packed_release(Config) ->
 no_release_file(Config) ->
     made:file(in("rel/lib/a-1/src/a.app.src", Config), ""),
     made:file(in("rel/lib/a-1/ebin/a.app", Config), ""),
-    refused(in("rel", Config), no_release_file, "but no releases/VSN/NAME.rel, which lists them").
+    made:file(in("erts/lib/a/src/a.app.src", Config), ""),
+    made:file(in("erts/erts-15.0/bin/epmd", Config), ""),
+    [refused(in(Name, Config), no_release_file, "but no releases/VSN/NAME.rel, which lists")
+     || Name <- ["rel", "erts"]].
 
 no_application(Config) ->
     made:file(in("some/file.txt", Config), "text"),
