@@ -36,10 +36,18 @@ main([Device, Build, Proper, Result | Only]) ->
     code:add_patha(Tests),
     %% The test cases cause log events. Hide these, because only failures matter here.
     ok = logger:set_primary_config(level, none),
-    Results = [run(Suite, Case, filename:join(Out, "private"))
-               || Suite <- Suites, Case <- Suite:all()],
+    Private = filename:join(Out, "private"),
+    Results = lists:append([timed(Suite, fun() -> [run(Suite, Case, Private)
+                                                   || Case <- Suite:all()] end)
+                            || Suite <- Suites]),
     Failed = length([failed || failed <- Results]),
     ok = file:write_file(Result, io_lib:format("~b ~b~n", [length(Results) - Failed, Failed])).
+
+%% Prints the time of a suite that takes long, because `make test' has a limit.
+timed(Suite, Run) ->
+    {Time, Results} = timer:tc(Run),
+    _ = [io:format("~s: ~b s~n", [Suite, Time div 1_000_000]) || Time > 10_000_000],
+    Results.
 
 %% Runs each case in its own process, as common_test does. The script does not use common_test,
 %% because it may not work: an OTP from Debian's source lacks a file for its HTML pages.
