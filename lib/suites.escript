@@ -13,10 +13,12 @@ main([Device, Build, Proper, Result | Only]) ->
     io:format("== OTP ~s (~p), ~p schedulers~n",
               [Release, Flavor, erlang:system_info(schedulers)]),
     Out = filename:join(Build, "otp-" ++ Release),
+    HasJson = code:ensure_loaded(json) =:= {module, json},
+    _ = [io:format("docket: skipped, OTP before 27 has no json~n") || not HasJson],
     Apps = [filename:dirname(filename:dirname(F))
             || Where <- ["*", "*/dropin", "../examples/sensors", "../examples/blinky",
-                         "../examples/mixed", "../examples/presence",
-                         "../examples/docket"],
+                         "../examples/mixed", "../examples/presence"]
+                   ++ ["../examples/docket" || HasJson],
                F <- lists:sort(filelib:wildcard(filename:join([Device, Where, "src/*.app.src"])))],
     rebuild(Proper, filename:join(Out, "proper")),
     %% Libraries that examples/docket/fetch-ra has fetched. Without Ra, docket_ra_SUITE skips its

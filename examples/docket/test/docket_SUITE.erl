@@ -13,17 +13,10 @@
                         login/1, code/1, url/1]).
 
 all() ->
-    case code:ensure_loaded(json) of
-        {module, json} ->
-            [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
-             slow_client, too_many_clients, overload, overtaken, raw, picture, metrics, kept,
-             bad_directory, directory_in_use, other_store, other_directory, damaged_directory,
-             removed_directory, disk_was_full, bad_settings, only_memory, port_in_use, failure,
-             not_ready];
-        {error, _} ->
-            io:format("docket_SUITE: skipped, OTP before 27 has no json~n"),
-            []
-    end.
+    [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
+     slow_client, too_many_clients, overload, overtaken, raw, picture, metrics, kept,
+     bad_directory, directory_in_use, other_store, other_directory, damaged_directory,
+     removed_directory, disk_was_full, bad_settings, only_memory, port_in_use, failure, not_ready].
 
 init_per_testcase(Case, Config) ->
     _ = application:load(docket),

@@ -7,13 +7,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([right/1, faults/1, queries/1, parties/1, any_bytes/1, written/1]).
 
-all() ->
-    case code:ensure_loaded(json) of
-        {module, json} -> [right, faults, queries, parties, any_bytes, written];
-        {error, _} ->
-            io:format("docket_input_SUITE: skipped, OTP before 27 has no json~n"),
-            []
-    end.
+all() -> [right, faults, queries, parties, any_bytes, written].
 
 init_per_testcase(_, Config) -> Config.
 end_per_testcase(_, _) -> ok.

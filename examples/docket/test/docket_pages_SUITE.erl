@@ -7,13 +7,7 @@
 
 -import(docket_client, [new_case/1, ask/2, send/3, form/2, form/3, url/1]).
 
-all() ->
-    case code:ensure_loaded(json) of
-        {module, json} -> [pages, forms, other_sites, refused_forms];
-        {error, _} ->
-            io:format("docket_pages_SUITE: skipped, OTP before 27 has no json~n"),
-            []
-    end.
+all() -> [pages, forms, other_sites, refused_forms].
 
 init_per_testcase(Case, Config) -> docket_SUITE:init_per_testcase(Case, Config).
 

@@ -23,11 +23,8 @@
 -define(NAME_AT, 10).
 
 all() ->
-    case {code:ensure_loaded(json), code:lib_dir(ra)} of
-        {{error, _}, _} ->
-            io:format("docket_ra_SUITE: skipped, OTP before 27 has no json~n"),
-            [];
-        {_, {error, _}} ->
+    case code:lib_dir(ra) of
+        {error, _} ->
             io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
