@@ -157,7 +157,7 @@ escript_error(Config) ->
     ?assertMatch({match, _}, re:run(Said, "exception error: on_purpose\n.*teller:main/1")).
 
 %% The start script names the program, although it starts another file. The name is that of the
-%% call, also of a link, and no program that the escript starts gets it.
+%% call, also of a link.
 escript_in_directory(Config) ->
     Private = proplists:get_value(priv_dir, Config),
     Teller = filename:join(Private, "inputs/teller/_build/default/bin/teller"),

@@ -597,12 +597,10 @@ static int run_packed(int argc, char **argv)
     else
         add_config(&flags);
     check_start(&flags);
-    /* It starts epmd, which stays. */
-    if (flag == NULL)
-        distribution_set_up(&flags);
-    if (flag == NULL)
+    if (flag == NULL) {
+        distribution_set_up(&flags); /* the epmd that it starts stays */
         signals_take(INTERRUPT_STOPS, 1);
-    else if (strcmp(flag->subject, "remote") == 0)
+    } else if (strcmp(flag->subject, "remote") == 0)
         signals_take(INTERRUPT_IS_IGNORED, 1);
     else
         signals_take(INTERRUPT_ENDS, 0);

@@ -261,9 +261,10 @@ static enum pack_state tree_damaged(const char *path, const char *why)
    errno. Another copy of the directory would not help against a lack of rights or memory. */
 static enum pack_state tree_unreached(const char *path, const char *why, int code)
 {
-    (void)tree_damaged(path, why);
+    enum pack_state state = tree_damaged(path, why);
+
     return code == EACCES || code == ENOMEM || code == EMFILE || code == ENFILE ? PACK_UNREADABLE
-                                                                              : PACK_DAMAGED;
+                                                                              : state;
 }
 
 static int path_in_tree(char to[PATH_MAX], const char *path)

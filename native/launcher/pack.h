@@ -16,7 +16,7 @@
 #define WHITTLE_ROOT "/.whittle"
 
 enum pack_state {
-    PACK_ABSENT,  /* this executable is a plain VM without a pack */
+    PACK_ABSENT,     /* this executable is a plain VM without a pack */
     PACK_DAMAGED,    /* the bytes of the pack are wrong (pack_problem) */
     PACK_UNREADABLE, /* a file of the tree cannot be read (pack_problem) */
     PACK_NO_MEMORY,

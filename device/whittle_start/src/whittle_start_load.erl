@@ -4,10 +4,12 @@
 %% `primLoad', `init' reads one file after the other and waits for another thread each time, so a
 %% second core gets no work. bench/README.md has measurements.
 %%
-%% modules/2 runs before any other module is loaded, so it calls only preloaded functions.
+%% modules/2 runs before any other module is loaded, so it calls only preloaded functions. The boot
+%% script calls {@link drop_current_directory/0} when the kernel has started, and with it the code
+%% server, which loads all other modules.
 -module(whittle_start_load).
 
--export([modules/2, not_from_current_directory/0]).
+-export([modules/2, drop_current_directory/0]).
 
 %% The specification of spawn_opt lacks the option `scheduler'.
 -dialyzer({nowarn_function, [modules/2, answer/1]}).
@@ -44,8 +46,8 @@ modules(File, Places) ->
 
 %% @doc Removes the current directory from the code path. If the kernel could not start, there is no
 %% code server, and this function does nothing.
--spec not_from_current_directory() -> ok.
-not_from_current_directory() ->
+-spec drop_current_directory() -> ok.
+drop_current_directory() ->
     try code:del_path(".") of
         _ -> ok
     catch

@@ -630,7 +630,12 @@ build_dir(Config) ->
     ?assertEqual(["hello", "tree", "vm"], lists:sort(Names)),
     %% A build may replace its own older output.
     {0, _, ""} = whittle(Config, ["build", "--format", "dir", ?config(hello, Config)]),
-    ?assertEqual(["hello"], files(Config)).
+    ?assertEqual(["hello"], files(Config)),
+    %% The start script would have the name of another part.
+    Taken = made:app(filename:join(?config(dir, Config), "taken"), vm, [{vsn, "1"}], []),
+    refused(Config, ["build", "--format", "dir", "-o", "out", Taken],
+            "the start script cannot have the name `vm', because every output directory needs that "
+            "name for another part: rename the application or release, or build with --format exe").
 
 same_bytes(Config) ->
     Sums = [begin

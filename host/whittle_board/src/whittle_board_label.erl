@@ -75,7 +75,6 @@ read(Bytes) ->
 
 keys() -> [board, target, name, version].
 
-
 parsed(Image, Text, Tail) ->
     Lines = [binary:split(Line, <<" ">>) || Line <- binary:split(Text, <<"\n">>, [global, trim])],
     Named = maps:from_list([{Key, Value} || [Key, Value] <- Lines]),

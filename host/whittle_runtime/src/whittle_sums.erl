@@ -73,9 +73,9 @@ check(Dir, Always) ->
     try
         Own = info(Dir),
         ok = safe(Dir, Own, Dir, User),
-        ok = no_link(Dir, Own, Dir),
+        no_link(Dir, "", Own),
         All = below(Dir),
-        [ok = no_link(filename:join(Dir, ?SUMS), Info, Dir) || {?SUMS, Info} <- All],
+        [no_link(Dir, ?SUMS, Info) || {?SUMS, Info} <- All],
         [ok = safe(filename:join(Dir, Path), Info, Dir, User) || {Path, Info} <- All],
         Seen = maps:from_list([{Path, Info} || {Path, #file_info{type = Type} = Info} <- All,
                                                Type =/= directory, Path =/= ?SUMS]),
@@ -209,10 +209,9 @@ same(Dir, Path, #file_info{}, _, _) ->
     changed(Dir, Path, ?CHANGED).
 
 %% A link may lead to a place where others can write.
-no_link(Path, #file_info{type = symlink}, Dir) ->
-    throw({?MODULE, {changed_artifact, #{file => Path, dir => Dir, why => "is a symbolic link, so "
-                                                       "Whittle does not use it"}}});
-no_link(_, #file_info{}, _) -> ok.
+no_link(Dir, Path, #file_info{type = symlink}) ->
+    changed(Dir, Path, "is a symbolic link, so Whittle does not use it");
+no_link(_, _, #file_info{}) -> ok.
 
 why(enoent, ?SUMS) -> "is missing, so Whittle cannot check the directory";
 why(Reason, _) -> ["cannot be read (", file:format_error(Reason), $)].

@@ -316,7 +316,7 @@ left(Rest, _) ->
 %% If the kernel could not start, the code server has ended. An instruction that raises would then
 %% end the VM before it tells why the kernel could not start.
 not_raising({apply, {code, del_path, ["."]}}) ->
-    {apply, {whittle_start_load, not_from_current_directory, []}};
+    {apply, {whittle_start_load, drop_current_directory, []}};
 not_raising(Instruction) -> Instruction.
 
 %% Adds an instruction before the kernel's processes start.
