@@ -125,7 +125,12 @@ request("rpc", _Node, _) ->
     {?MISUSED, "--whittle-rpc takes MODULE FUNCTION [TERM...]"};
 request("ping", Node, []) ->
     connect(Node),
-    {0, "pong"};
+    %% The running node may not have finished the connection. If this node ended now, the other one
+    %% would look for it, and with a fixed port for all nodes reach itself and log an error.
+    case answers(Node) of
+        true -> {0, "pong"};
+        false -> throw(silent(Node))
+    end;
 request("pid", Node, []) ->
     connect(Node),
     {0, call(Node, os, getpid, [])};
