@@ -133,7 +133,7 @@ links(Above, [Name | Below], Left, User) ->
                 ["/" | To] -> links("/", To ++ Below, Left - 1, User);
                 To -> links(Above, To ++ Below, Left - 1, User)
             end;
-        {ok, #file_info{mode = Mode}}
+        {ok, #file_info{type = directory, mode = Mode}}
           when Below =/= [], Mode band (?ALL_WRITE bor ?STICKY) =:= ?ALL_WRITE ->
             throw({?MODULE, {open_artifact, #{file => Path, dir => Path, why => not_sticky}}});
         {ok, _} -> links(Path, Below, Left, User);
