@@ -179,13 +179,13 @@ otp_root() ->
         Root -> Root
     end.
 
-%% Installs the packages of web/chart, which draw the charts of a page. The tests of web/ install
-%% them later.
+%% Installs the packages of web/chart, which draw the charts of a page, unless the tests of web/
+%% have done so. Two parts of the tests may ask for them at the same time.
 -spec install_charts() -> ok.
 install_charts() ->
-    {0, _} = run(os:find_executable("make"),
-                 ["-C", filename:join(root(), "web"), "node_modules/.package-lock.json"],
-                 #{env => keep}),
+    Web = filename:join(root(), "web"),
+    {0, _} = run(os:find_executable("flock"),
+                 [Web, "make", "-C", Web, "node_modules/.package-lock.json"], #{env => keep}),
     ok.
 
 %% Fixtures are not below test/, because rebar3 compiles everything there, and twice after a build
