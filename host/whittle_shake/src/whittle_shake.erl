@@ -274,16 +274,16 @@ load_notes(#{missing := load, only := false}, Before, After) ->
             end,
     Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
     {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
-    [AtStart, Kept] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [["shaking made the modules ", whittle_number:text(AtStart + Kept - Whole), " bytes "
-                                                                                "larger: the VM "
-      "loads ", whittle_number:text(AtStart), " bytes at its start and ", whittle_number:text(Kept),
-      " bytes only when something calls them (before compression)",
+    [HotBytes, ColdBytes] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
+    [["shaking made the modules ", whittle_number:text(HotBytes + ColdBytes - Whole),
+      " bytes larger: ", whittle_number:text(HotBytes), " bytes are hot, and the VM loads the "
+      "other ", whittle_number:text(ColdBytes), " bytes only when something calls them (before "
+      "compression)",
       [["; the start also creates ", whittle_number:text(length(Names)), " atoms, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
       "only"]
-     || AtStart + Kept > Whole];
+     || HotBytes + ColdBytes > Whole];
 load_notes(_, _, _) ->
     [].
 

@@ -1,12 +1,13 @@
 %% @doc Measures the cost of a plan in functions and bytes.
 %%
 %% It measures the hot part and the rest. It also measures the retained size of each application
-%% and each kind of dynamic call: the amount that the build would lose without it.
+%% and each kind of dynamic call: the hot code that would not be hot without it.
 %%
-%% A retained size is the difference between two plans. One is the plan of the system. The other is
-%% a plan of the same system without that application, or without the functions that supply names
-%% for the dynamic calls. If two applications need the same function, it is in the retained size of
-%% neither. So retained sizes do not add up.
+%% A retained size comes from two plans. One is the plan of the system. The other is a plan of the
+%% same system without that application, or without the functions that supply names for the dynamic
+%% calls. The size counts the functions that are hot in the first plan and that the second one does
+%% not reach. If two applications need the same function, it is in the retained size of neither. So
+%% retained sizes do not add up.
 -module(whittle_shake_cost).
 
 -export([costs/2, hot/2]).
@@ -52,14 +53,16 @@
 
 %% @doc Measures the costs of a plan of this system.
 -spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
-costs(#{input := Input, reached := #{live := Live} = Reached, missing := Missing,
+costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missing := Missing,
         summaries := Summaries, open := Undeclared} = Plan, System) ->
     {HotMfas, Rest} = hot_and_rest(Plan, System),
     All = HotMfas ++ Rest,
     Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
+    %% With a recording, some live functions are cold, and some hot ones are not live.
+    HotAndLive = maps:intersect(Hot, Live),
     Without = fun(Less) ->
                       #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
-                      Weigh(maps:keys(maps:without(maps:keys(Left), Live)))
+                      Weigh(maps:keys(maps:without(maps:keys(Left), HotAndLive)))
               end,
     Calls = whittle_shake_dynamic:open(Reached, Summaries),
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),

@@ -279,8 +279,9 @@ text({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
          "(`whittle help build' lists them)", [Module, Name, Needs, Why, Otp, Otp]);
 text({too_old, {Name, Module, _Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled by an OTP too old for OTP ~ts, and it has no debug "
-         "information from which Whittle could compile it again: build with `--otp 25', or compile "
-         "the module with OTP ~ts", [Module, Name, Otp, Otp]);
+         "information from which Whittle could compile it again: keep that information (relx: "
+         "`{debug_info, keep}'), or compile the module with OTP ~ts, or build with "
+         "`--otp 25'", [Module, Name, Otp, Otp]);
 text({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one of the modules, or remove one of the "
          "applications", [Module, One, Other]);

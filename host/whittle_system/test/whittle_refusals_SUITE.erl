@@ -490,7 +490,8 @@ too_old_beam(Config) ->
     Dir = made:app(in("old", Config), old, [], [{old, "-module(old)."}]),
     made:file(filename:join(Dir, "ebin/old.beam"), old_beam("old", [])),
     refused(Dir, too_old, "module old of old was compiled by an OTP too old for OTP .*, "
-            "and it has no debug information .*: build with `--otp 25'").
+            "and it has no debug information .*: keep that information \\(relx: "
+            "`{debug_info, keep}'\\), or compile the module with OTP .*, or build with `--otp 25'").
 
 %% With debug information the chosen OTP compiles the module again.
 compiled_again(Config) ->

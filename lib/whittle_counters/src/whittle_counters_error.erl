@@ -11,6 +11,9 @@ format({bad_labels, {[], Given}}) when is_number(Given) ->
                   "inc(Name, [], ~0tp)", [Given]);
 format({bad_labels, {exemplar, Given}}) ->
     io_lib:format("an exemplar is a map from label names to values: ~0tp", [Given]);
+format({bad_option, {Key, Value} = Option})
+  when is_atom(Value), (Key =:= help orelse Key =:= unit) ->
+    io_lib:format("the option ~s is a text (a string or a binary): ~0tp", [Key, Option]);
 format({bad_option, {window, Window}}) ->
     io_lib:format("a rate's window is a whole number of seconds, at most the longest of the "
                   "metric's windows: ~0tp", [Window]);

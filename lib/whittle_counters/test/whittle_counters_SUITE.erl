@@ -220,6 +220,7 @@ definitions(_) ->
            {bad_label_name, x, gauge, #{labels => ['__x']}},
            {bad_label_name, x, gauge, #{labels => [a, a]}},
            {bad_option, x, gauge, #{lables => [a]}},
+           {bad_option, x_celsius, gauge, #{unit => celsius}},
            {bad_option, x, histogram, #{error => 0.001}},
            {bad_option, x, gauge, #{labels => [a | b]}},
            {bad_option, x, histogram, #{resolution => 1 bsl 2000}},
