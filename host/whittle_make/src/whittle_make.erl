@@ -474,10 +474,20 @@ tables(speed, _) -> none.
 vm_bytes(Build, Natives) ->
     in(runtime, whittle_runtime:vm_bytes(vm(Build, Natives), runtime_options(Build))).
 
-get_runtime(#{system := System} = Build) ->
+get_runtime(#{system := System, otp := #{stock_programs := Stock}} = Build) ->
     Spec = vm(Build, whittle_system:natives(System)),
-    steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
-           fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
+    case in(pack, stock_vm(Stock, 0)) of
+        {ok, Bytes} ->
+            steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
+                   fun(Runtime) -> {ok, Build#{runtime => Runtime, stock_vm => Bytes}} end]);
+        {error, _} = Error -> Error
+    end.
+
+%% Measures a stock ERTS in a release, without debug information.
+stock_vm([], Sum) -> {ok, Sum};
+stock_vm([File | Files], Sum) ->
+    steps([fun(_) -> whittle_pack:loaded_size(File) end,
+           fun(Size) -> stock_vm(Files, Sum + Size) end]).
 
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),
@@ -485,16 +495,12 @@ write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build)
            fun(Written) -> {ok, maps:merge(Build, Written)} end]).
 
 sum_up(#{system := System, runtime := Runtime, out := Out, costs := Costs, size := Size,
-          vm := Vm, notes := Notes, otp := #{stock_programs := Programs}} = Build) ->
+          vm := Vm, notes := Notes, stock_vm := Stock} = Build) ->
     Ledger = whittle_ledger:new(#{system => System, runtime => Runtime, out => Out,
-                                  stock_vm => stock_vm(Programs), costs => Costs,
+                                  stock_vm => Stock, costs => Costs,
                                   notes => Notes,
                                   contents => #{size => Size, vm => Vm, code => Size - Vm}}),
     {ok, Build#{ledger => Ledger}}.
-
-%% Returns the size of a stock ERTS in a release, without debug information.
-stock_vm(Programs) ->
-    lists:sum([Size || File <- Programs, {ok, Size} <- [whittle_pack:loaded_size(File)]]).
 
 runtime_options(#{request := #{runtime := Options}} = Build) ->
     Options#{progress => fun(Progress) -> tell({runtime, Progress}, Build) end}.

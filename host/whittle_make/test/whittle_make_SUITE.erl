@@ -11,8 +11,8 @@
          bad_files/1, bad_requests/1, bad_vm/1, bad_values/1, checked/1, bad_shake/1,
          too_many_names/1, no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
--export([output/1, foreign_programs/1, shaken_output/1, named_output/1, input_is_output/1,
-         output_is_packed/1, plan_of_another_kind/1]).
+-export([output/1, foreign_programs/1, absent_stock_program/1, shaken_output/1, named_output/1,
+         input_is_output/1, output_is_packed/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
@@ -21,8 +21,8 @@ all() ->
      every_error_is_one_line, {group, output}].
 
 groups() ->
-    [{output, [], [output, foreign_programs, shaken_output, named_output, input_is_output,
-                   output_is_packed, plan_of_another_kind]}].
+    [{output, [], [output, foreign_programs, absent_stock_program, shaken_output, named_output,
+                   input_is_output, output_is_packed, plan_of_another_kind]}].
 
 init_per_group(output, Config) ->
     Dir = ?config(priv_dir, Config),
@@ -355,6 +355,17 @@ foreign_programs(Config) ->
                   <<"one: priv/dynamic is linked to shared libraries: the target needs them and "
                     "/lib64/ld-linux-x86-64.so.2, or link the program statically">>],
                  [Note || <<"one: priv/", _/binary>> = Note <- Notes]).
+
+%% A size of the stock VM without this program would be wrong.
+absent_stock_program(Config) ->
+    [Absent, Out] = [filename:join(?config(dir, Config), Name) || Name <- ["absent", "one.out"]],
+    true = os:putenv("STAND_IN_STOCK_PROGRAM", Absent),
+    try built(#{out => Out}, Config) of
+        {_, Result} ->
+            ?assertEqual({error, {pack, {unreadable, {Absent, enoent}}}}, Result),
+            ?assertNot(filelib:is_file(Out))
+    after os:unsetenv("STAND_IN_STOCK_PROGRAM")
+    end.
 
 %% The plan belongs to the output. A later build without shaking removes it.
 shaken_output(Config) ->

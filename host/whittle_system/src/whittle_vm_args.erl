@@ -1,7 +1,7 @@
 %% @doc Parses VM arguments in text form: `vm.args', and the second line of an escript.
 -module(whittle_vm_args).
 
--export([words/1, add/2, without_cookie/1, is_cookie/1, cookie_note/1]).
+-export([words/1, check/1, add/2, without_cookie/1, is_cookie/1, cookie_note/1]).
 
 %% @doc Splits a text into words like the launcher (`native/launcher/flags.c') and erlexec. White
 %% space separates words. Between quotes no character is special. Elsewhere a backslash quotes the
@@ -9,6 +9,50 @@
 -spec words(binary()) -> [binary()].
 words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
+
+%% @doc Checks that the launcher accepts a text: it has no zero byte, each quote has an end, and
+%% `-env' and `-args_file' have their values. The error says what is wrong. The result of an
+%% accepted text has a note if the first word belongs to no flag.
+-spec check(binary()) -> {ok, [Note :: unicode:chardata()]} | {error, unicode:chardata()}.
+check(Text) ->
+    Tokens = tokens(Text),
+    Line = fun(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))) end,
+    Last = case lists:reverse(Tokens) of
+               [{word, Raw, _} | _] -> Raw;
+               _ -> <<>>
+           end,
+    case {binary:split(Text, <<0>>), is_open(Last), lacks([Word || {word, _, Word} <- Tokens])} of
+        {[Before, _], _, _} -> {error, ["line ", Line(Before), " has a zero byte"]};
+        {_, true, _} ->
+            Before = binary:part(Text, 0, byte_size(Text) - byte_size(Last)),
+            {error, ["the quote in line ", Line(Before), " has no end"]};
+        {_, _, {true, Flag}} -> {error, ["the last flag, ", Flag, ", has no value"]};
+        {_, _, false} ->
+            {ok, [["the first word, ", Word, ", belongs to no flag, so the VM takes it for an "
+                   "argument of the program"]
+                  || [Word | _] <- [words(Text)], not is_flag(Word)]}
+    end.
+
+is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+;
+is_flag(<<>>) -> false.
+
+%% Tells whether a word ends within a quote.
+is_open(<<$\\, _, Rest/binary>>) -> is_open(Rest);
+is_open(<<Quote, Rest/binary>>) when Quote =:= $"; Quote =:= $' ->
+    case binary:split(Rest, <<Quote>>) of
+        [_, Behind] -> is_open(Behind);
+        [_] -> true
+    end;
+is_open(<<_, Rest/binary>>) -> is_open(Rest);
+is_open(<<>>) -> false.
+
+%% Returns a flag without its values. Behind `-extra' there are no flags.
+lacks([<<"-extra">> | _]) -> false;
+lacks([<<"-env">>, _, _ | Rest]) -> lacks(Rest);
+lacks([<<"-args_file">>, _ | Rest]) -> lacks(Rest);
+lacks([Flag | _]) when Flag =:= <<"-env">>; Flag =:= <<"-args_file">> -> {true, Flag};
+lacks([_ | Rest]) -> lacks(Rest);
+lacks([]) -> false.
 
 %% @doc Adds lines to a text: at its end, or before its `-extra', because all words behind that are
 %% arguments of the program.

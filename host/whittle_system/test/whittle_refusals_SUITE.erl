@@ -14,9 +14,9 @@
          absent_start_module/1, damaged_code/1, damaged_literal/1,
          not_fetched/1, packed_release/1, no_release_file/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
-         other_script/1, source_twice/1, bad_config/1, odd_names/1, odd_names_in_releases/1,
-         odd_names_in_escripts/1, odd_files/1, archives/1, boot_that_inflates/1,
-         large_texts/1, large_files/1,
+         other_script/1, source_twice/1, bad_config/1, bad_flags/1, odd_names/1,
+         odd_names_in_releases/1, odd_names_in_escripts/1, odd_files/1, archives/1,
+         boot_that_inflates/1, large_texts/1, large_files/1,
          large_escripts/1, heads_of_escripts/1,
          deep_files/1, unlisted_directory/1, reserved_names/1, host_tools/1, large_settings/1,
          endless_sources/1, endless_files/1, notices/1, files_left_out/1, empty_directories/1]).
@@ -33,8 +33,9 @@ all() ->
      packed_release, no_release_file,
      link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
      damaged_escript,
-     other_files, other_script, source_twice, bad_config, odd_names, odd_names_in_releases,
-     odd_names_in_escripts, odd_files, archives, boot_that_inflates, large_texts, large_files,
+     other_files, other_script, source_twice, bad_config, bad_flags, odd_names,
+     odd_names_in_releases, odd_names_in_escripts, odd_files, archives, boot_that_inflates,
+     large_texts, large_files,
      large_escripts, heads_of_escripts,
      deep_files, unlisted_directory, reserved_names, host_tools, large_settings,
      endless_sources, endless_files, notices, files_left_out, empty_directories].
@@ -785,19 +786,11 @@ source_twice(Config) ->
 
 bad_config(Config) ->
     Dir = in("rel", Config),
-    [begin
-         made:file(in("rel/releases/1/sys.config", Config), Text),
-         {error, {bad_config, {File, Why}}} =
-             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
-                                        #{kind => input}),
-         ?assertEqual(<<"sys.config">>, filename:basename(File)),
-         ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
-         ?assert(one_line({bad_config, {File, Why}}))
-     end || {Text, Words} <- [{"[{a,", "line 1"}, {"", "not one list"}, {"{a, b}.", "not one list"},
-                              {"[{a, b}].", "a,b"}, {"[{a, [b | c]}].", "b"},
-                              {"[a | b].", "not one list"},
-                              {"[a].", "a is not of the form \\{application, settings\\}"},
-                              {"[]. [].", "not one list"}]],
+    refused_settings("sys.config", [{"[{a,", "line 1"}, {"", "not one list"},
+                                    {"{a, b}.", "not one list"}, {"[{a, b}].", "a,b"},
+                                    {"[{a, [b | c]}].", "b"}, {"[a | b].", "not one list"},
+                                    {"[a].", "a is not of the form \\{application, settings\\}"},
+                                    {"[]. [].", "not one list"}], Config),
     made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
     {ok, {_, _, Notes}} =
         whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
@@ -810,6 +803,41 @@ bad_config(Config) ->
         whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
                                    #{kind => input}),
     ?assertMatch({match, _}, re:run(Note, "sys.config.src names .* directory .*: more$")).
+
+refused_settings(Name, Cases, Config) ->
+    Dir = in("rel", Config),
+    [begin
+         made:file(filename:join([Dir, "releases/1", Name]), Text),
+         {error, {bad_config, {File, Why}}} =
+             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                                        #{kind => input}),
+         ?assertEqual(unicode:characters_to_binary(Name), filename:basename(File)),
+         ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
+         ?assert(one_line({bad_config, {File, Why}}))
+     end || {Text, Words} <- Cases],
+    ok = file:delete(filename:join([Dir, "releases/1", Name])).
+
+%% The launcher would refuse these at each start.
+bad_flags(Config) ->
+    Cases = [{"-name a@b\n-kernel x '\"y\n\n# end\n", "^the quote in line 2 has no end$"},
+             {"-heart\n+P 2000\0\n", "^line 2 has a zero byte$"},
+             {"-env A", "^the last flag, -env, has no value$"},
+             {"-args_file", "^the last flag, -args_file, has no value$"}],
+    [refused_settings(Name, Cases, Config) || Name <- ["vm.args", "vm.args.src", "more.args"]],
+    Dir = in("rel", Config),
+    Notes = fun(Text) ->
+                    made:file(filename:join(Dir, "releases/1/vm.args"), Text),
+                    {ok, {_, _, Notes}} =
+                        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel",
+                                                   "1", #{kind => input}),
+                    [unicode:characters_to_list(Note) || Note <- Notes]
+            end,
+    ?assertEqual(["vm.args: the first word, name, belongs to no flag, so the VM takes it for an "
+                  "argument of the program"], Notes("# name\nname tally\n")),
+    %% A quote in a comment, a quoted quote, and what follows -extra.
+    [?assertEqual([], Notes(Text))
+     || Text <- ["", "# isn't a quote\n-heart", "-a \\\" b", "-env A -env -b c", "-extra -env",
+                 "+P 1000 -kernel a '\"x\"'\n"]].
 
 %% Such names in an .app file would lead out of an output, or look like options.
 odd_names(Config) ->

@@ -56,7 +56,9 @@ source("17", _) -> {error, no_source()}.
 otp("25", _) ->
     Root = code:root_dir(),
     {ok, #{otp => "25", vsn => "25.0", erts_vsn => "13.1.5", root => Root,
-           lib => code:lib_dir(), stock_programs => whittle_recipe_otp:stock_programs(Root),
+           lib => code:lib_dir(),
+           stock_programs => whittle_recipe_otp:stock_programs(Root)
+               ++ [File || File <- [os:getenv("STAND_IN_STOCK_PROGRAM")], File =/= false],
            id => "0", dir => Root}};
 otp("17", _) ->
     {error, no_source()}.
