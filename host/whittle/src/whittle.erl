@@ -68,10 +68,16 @@ entered(Dir, Parse) ->
     case file:set_cwd(Dir) of
         ok -> Parse();
         {error, Reason} ->
-            {failed, ["the current directory ", whittle_file_name:printable(Dir),
-                      " cannot be entered (", file:format_error(Reason),
-                      "): change to another one"]}
+            {failed, ["the current directory ", whittle_file_name:printable(Dir), $\s,
+                      case is_raw(Dir) of
+                          true -> "has a name that is not UTF-8";
+                          false -> ["cannot be entered (", file:format_error(Reason), $)]
+                      end, ": change to another one"]}
     end.
+
+%% Tells whether these characters are the bytes of a directory's name.
+is_raw(Dir) ->
+    lists:all(fun(C) -> C < 256 end, Dir) andalso filelib:is_dir(list_to_binary(Dir)).
 
 %% Prints an error as data to the place of the result. The line for people goes to stderr as
 %% usual.

@@ -1490,7 +1490,10 @@ entered(Config) ->
     ?assertMatch({0, _, ""}, In("n=$(printf '\377'); mkdir \"$n\" && cp hello \"$n\" && "
                                 "cd \"$n\"")),
     {1, "", Line} = In("mkdir gone && cd gone && rmdir ../gone"),
-    ?assertMatch({match, _}, re:run(Line, "^whittle: the current directory .*$", [multiline])).
+    ?assertMatch({match, _}, re:run(Line, "^whittle: the current directory .*$", [multiline])),
+    {1, "", Raw} = In("export LC_ALL=C.UTF-8; n=$(printf '\\376'); mkdir \"$n\" && cd \"$n\""),
+    ?assertMatch({match, _}, re:run(Raw, "^whittle: the current directory .* has a name that is "
+                                    "not UTF-8: change to another one$", [multiline])).
 
 %% Characters beyond Latin-1 in every place that a pattern checks
 strange_words(Config) ->

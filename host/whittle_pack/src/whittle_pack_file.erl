@@ -17,6 +17,7 @@
 -define(LONGEST_NAME, 255).
 
 -type error() :: {is_directory, file:filename_all()}
+               | {is_file, file:filename_all()}
                | {not_a_file, file:filename_all()}        % a device, a pipe, a file in /proc
                | {not_ours, file:filename_all()}  % a file or directory that Whittle did not write
                | {holds_others, {file:filename_all(), file:filename_all()}} % output, foreign file
@@ -103,6 +104,8 @@ alone(Out, Seconds, Fun) ->
 -spec check_dir(file:filename_all(), older()) -> ok | {error, error()}.
 check_dir(Out, Older) ->
     case file:read_link_info(Out) of
+        {ok, #file_info{type = regular}} ->
+            {error, {is_file, Out}};
         {ok, _} ->
             steps([fun(_) -> check_ours(Out, Older) end, fun(_) -> check_parent(Out) end]);
         {error, _} ->

@@ -7,7 +7,8 @@
          tree/1, start_block/1, loaded_at_once/1, loaded_by_init/1, loaded_size/1, same_bytes/1,
          read_file/1, ca_certs/1, no_zstd/1, zstd_that_talks/1, block_size/1,
          notices/1, parts_that_are_not_there/1, info_beyond_latin1/1, licenses/1,
-         bill/1, directory/1, directory_stays/1, directory_of_others/1, directory_with_edits/1,
+         bill/1, directory/1, directory_stays/1, directory_of_others/1,
+         file_in_place_of_a_directory/1, directory_with_edits/1,
          directory_edited_meanwhile/1, directory_edited_at_last/1,
          files_of_a_kind/1, foreign_executable/1, checksum/1,
          output_is_directory/1, output_is_device/1, stopped/1, full_disk/1, read_only_disk/1,
@@ -22,7 +23,8 @@ all() ->
      loaded_at_once, loaded_by_init, loaded_size, same_bytes, read_file, ca_certs, no_zstd,
      zstd_that_talks, block_size, notices, parts_that_are_not_there, info_beyond_latin1,
      licenses, bill, directory,
-     directory_stays, directory_of_others, directory_with_edits, directory_edited_meanwhile,
+     directory_stays, directory_of_others, file_in_place_of_a_directory,
+     directory_with_edits, directory_edited_meanwhile,
      directory_edited_at_last,
      files_of_a_kind, foreign_executable, checksum, output_is_directory, output_is_device,
      stopped, full_disk, read_only_disk, no_rights, no_runtime, foreign_runtime, env_lines,
@@ -572,6 +574,12 @@ directory_of_others(Config) ->
     ?assertEqual({error, {not_ours, Out}}, try_write(Config, #{format => dir})),
     ?assertEqual({error, {not_ours, Out}}, whittle_pack:check_output(Out, #{format => dir})).
 
+file_in_place_of_a_directory(Config) ->
+    Out = ?config(out, Config),
+    {ok, _} = try_write(Config, #{}),
+    ?assertEqual({error, {is_file, Out}}, try_write(Config, #{format => dir})),
+    ?assertEqual(ok, whittle_pack:check_output(Out, #{})).
+
 %% A command replaces only files of its own kind.
 files_of_a_kind(Config) ->
     File = ?config(out, Config),
@@ -800,8 +808,9 @@ damaged(Config) ->
 
 %% Every error is one line that ends with the next step.
 errors(_) ->
-    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {not_a_file, "out"},
-           {not_ours, "out"}, {holds_others, {"out", "mine"}}, {no_sums, "out"},
+    All = [{in, {"out", {elf_no_pack, []}}}, {is_directory, "out"}, {is_file, "out"},
+           {not_a_file, "out"}, {not_ours, "out"}, {holds_others, {"out", "mine"}},
+           {no_sums, "out"},
            {holds_edits, {"out", {new, <<"mine">>}, 0}},
            {holds_edits, {"out", {changed, <<"mine">>}, 1}},
            {holds_edits, {"out", {changed, <<"mine">>}, 2}},
