@@ -366,7 +366,11 @@ format_error({not_there, {Where, Name, Hint}}) ->
      whittle_shake_name:text(Name), Hint, ", which ", Where,
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
-    ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
+    ["the feature ", atom_to_list(Feature), " cannot be off: ",
+     case Origin of
+         {root, "--feature"} -> "a feature that --feature turns on needs it";
+         _ -> [origin(Origin), " uses it"]
+     end,
      [[" (", what(What), ")"] || What =/= none], "; remove -", atom_to_list(Feature),
      " from --feature"];
 format_error({open_calls, [{Kind, _} = Open]}) ->

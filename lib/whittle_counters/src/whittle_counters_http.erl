@@ -331,18 +331,24 @@ negotiate(Accept) ->
     Wanted = [{Q, tells(Format), Format}
               || Range <- binary:split(Plain, <<",">>, [global]),
                  [Type | Parameters] <- [binary:split(Range, <<";">>, [global])],
-                 Format <- format(Type), Q <- [quality(Parameters)], Q > 0],
+                 Format <- format(Type, Parameters), Q <- [quality(Parameters)], Q > 0],
     case Wanted of
         [] -> prometheus;
         _ -> element(3, lists:max(Wanted))
     end.
 
-format(<<"application/vnd.google.protobuf">>) -> [protobuf];
-format(<<"application/openmetrics-text">>) -> [openmetrics];
-format(<<"text/plain">>) -> [prometheus];
-format(<<"text/*">>) -> [prometheus];
-format(<<"*/*">>) -> [prometheus];
-format(_) -> [].
+%% Prometheus has other encodings of its protobuf messages, which are texts.
+format(<<"application/vnd.google.protobuf">>, Parameters) ->
+    [protobuf || [] =:= [Other || Other <- Parameters, is_other(Other)]];
+format(<<"application/openmetrics-text">>, _) -> [openmetrics];
+format(<<"text/plain">>, _) -> [prometheus];
+format(<<"text/*">>, _) -> [prometheus];
+format(<<"*/*">>, _) -> [prometheus];
+format(_, _) -> [].
+
+is_other(<<"proto=", Message/binary>>) -> Message =/= <<"io.prometheus.client.metricfamily">>;
+is_other(<<"encoding=", Encoding/binary>>) -> Encoding =/= <<"delimited">>;
+is_other(_) -> false.
 
 tells(protobuf) -> 3;
 tells(openmetrics) -> 2;

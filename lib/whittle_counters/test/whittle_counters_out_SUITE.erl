@@ -355,6 +355,10 @@ accepts(_) ->
              {openmetrics, <<"application/openmetrics-text; version=1.0.0, text/plain; q=0.5">>},
              {openmetrics, <<"application/vnd.google.protobuf;q=0.25,"
                              "Application/OpenMetrics-Text;q=0.375">>},
+             {protobuf, <<"application/vnd.google.protobuf; encoding=delimited; "
+                          "proto=io.prometheus.client.MetricFamily">>},
+             {prometheus, <<"application/vnd.google.protobuf;encoding=text">>},
+             {prometheus, <<"application/vnd.google.protobuf;proto=x;encoding=delimited">>},
              {prometheus, <<"application/openmetrics-text;q=0.3,text/plain">>},
              {prometheus, <<"application/vnd.google.protobuf;q=0, */*;q=0.1">>},
              {prometheus, <<"application/openmetrics-text;q=0.000,text/*;q=1.000">>},
