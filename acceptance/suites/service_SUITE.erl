@@ -218,7 +218,7 @@ shell(Config, Pid, After) ->
 %% heart runs this file again. The second node has no heart, and ends.
 killed_with_heart(Config) ->
     Port = with_heart("unset ERL_FLAGS; exec '" ++ proplists:get_value(probe, Config)
-                      ++ "' args again >&2", Config),
+                      ++ "' args again", Config),
     running:signal(Port, "KILL"),
     {137, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
