@@ -6,8 +6,8 @@
 
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2,
          end_per_group/2]).
--export([arguments_belong_to_the_program/1, exit_code/1, exit_code_of_stop/1,
-         slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
+-export([arguments_belong_to_the_program/1, name_of_the_process/1, exit_code/1,
+         exit_code_of_stop/1, slogan_of_halt/1, no_crash_dump/1, crash_dump_where_asked/1,
          pipe_in_and_out/1, closed_pipe/1, full_device/1, file_size_limit/1, terminate/1,
          interrupt/1,
          terminate_early/1, interrupt_early/1, hangup_early/1, quit_early/1, user_signal_early/1,
@@ -43,7 +43,8 @@ one_file() ->
           F =/= deep_directories].
 
 in_directory() ->
-    [arguments_belong_to_the_program, exit_code, exit_code_of_stop, no_crash_dump,
+    [arguments_belong_to_the_program, name_of_the_process, exit_code, exit_code_of_stop,
+     no_crash_dump,
      pipe_in_and_out, closed_pipe, full_device, file_size_limit, terminate,
      interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
@@ -373,6 +374,15 @@ include_files(Config) ->
                                                  "include/probe.hrl")),
     ?assertEqual(Written, Own),
     ?assertMatch({_, _}, binary:match(Otp, <<"-record(file_info,">>)).
+
+%% `pgrep -x' finds it, also where a script started it.
+name_of_the_process(Config) ->
+    Port = waiting(Config),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    ?assertEqual({ok, <<"probe\n">>}, file:read_file("/proc/" ++ integer_to_list(Pid) ++ "/comm")),
+    running:signal(Port, "TERM"),
+    {0, _} = running:ended(Port),
+    ok.
 
 %% The directory output finds its parts by its own place, in any working directory.
 moved(Config) ->

@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -760,6 +761,7 @@ static void take_script_name(char **argv)
     slash = strrchr(script, '/');
     argv[0] = program_invocation_name = script;
     program_invocation_short_name = slash != NULL ? slash + 1 : script;
+    prctl(PR_SET_NAME, program_invocation_short_name);
     unsetenv("WHITTLE_SCRIPT");
 }
 
