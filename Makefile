@@ -4,7 +4,7 @@
 OTP ?= 29
 PART ?=
 TARGETS ?= armv7 mips
-PARTS := $(or $(PART),host acceptance otp lib web)
+PARTS := $(or $(PART),host acceptance load otp lib web)
 # The groups of packages that each part of the tests needs (tools/packages).
 NEEDS_host := build test
 NEEDS_acceptance := build test cross board web

@@ -221,7 +221,7 @@ only_what_was_seen(Config) ->
                                  "functions", "--evidence", Trace, "--seen", "only"]),
     #{<<"costs">> := #{<<"applications">> := Applications}} =
         jiffy:decode(lists:last(binary:split(Json, <<"\n">>, [global, trim])), [return_maps]),
-    %% The others that the application needs are cold: the run did not call them.
+    %% Of the functions that only the application needs, the run called just its own.
     [{Hot, Retained}] = [{Hot, Retained}
                          || #{<<"name">> := <<"cut">>, <<"hot">> := #{<<"bytes">> := Hot},
                               <<"retained">> := #{<<"bytes">> := Retained}} <- Applications],

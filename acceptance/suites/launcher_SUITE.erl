@@ -375,7 +375,7 @@ include_files(Config) ->
     ?assertEqual(Written, Own),
     ?assertMatch({_, _}, binary:match(Otp, <<"-record(file_info,">>)).
 
-%% `pgrep -x' finds it, also where a script started it.
+%% `pgrep -x' finds the program, also where a script started it.
 name_of_the_process(Config) ->
     Port = waiting(Config),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),

@@ -179,8 +179,8 @@ otp_root() ->
         Root -> Root
     end.
 
-%% Installs the packages of web/chart, which draw the charts of a page, unless the tests of web/
-%% have done so. Two parts of the tests may ask for them at the same time.
+%% Installs the packages of web/chart, which draw the charts of a page. Two parts of the tests may
+%% do so at the same time, so one waits for the other.
 -spec install_charts() -> ok.
 install_charts() ->
     Web = filename:join(root(), "web"),

@@ -8,7 +8,8 @@
 -export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1, stopped_by_a_signal/1,
          reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1, shell_ends_with_its_node/1, shell_without_a_terminal/1,
-         killed_with_heart/1, stopped_with_heart/1, not_running/1, other_cookie/1,
+         killed_with_heart/1, heart_without_a_reader/1,
+         stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, requests_that_are_no_text/1,
          name_with_a_new_line/1, odd_program_names/1, wrong_words/1, stock_node_calls_it/1,
          it_calls_a_stock_node/1,
@@ -222,6 +223,23 @@ killed_with_heart(Config) ->
     running:signal(Port, "KILL"),
     {137, Output} = running:ended(Port),
     ?assertMatch({match, _}, re:run(Output, "^\\[\"args\",\"again\"\\]$", [multiline])).
+
+%% The reader of standard error has ended, so the new program writes to nobody. Each reader of a
+%% pipe waits for its writer.
+heart_without_a_reader(Config) ->
+    Dir = running:directory(filename:join("services", proplists:get_value(node, Config)), Config),
+    [Errors, Ended] = [filename:join(Dir, Name) || Name <- ["errors", "ended"]],
+    {0, _} = running:run("/usr/bin/mkfifo", [Errors, Ended]),
+    Probe = proplists:get_value(probe, Config),
+    Script = "head -c 1 \"$1\" >/dev/null & exec \"$0\" wait 2>\"$1\"",
+    Port = running:start("/bin/sh", ["-c", Script, Probe, Errors],
+                         #{env => [{"ERL_FLAGS", "-heart"},
+                                   {"HEART_COMMAND", "unset ERL_FLAGS; '" ++ Probe ++ "' args; "
+                                    "echo $? >'" ++ Ended ++ "'"} | env(Config)]}),
+    _ = running:until(Port, <<"ready ">>),
+    running:signal(Port, "KILL"),
+    {137, _} = running:ended(Port),
+    ?assertEqual({0, <<"0\n">>}, running:run("/bin/cat", [Ended])).
 
 %% heart does not restart a node that its user stops.
 stopped_with_heart(Config) ->

@@ -7,12 +7,12 @@
 -export([all/0]).
 -export([all_there/1, missing_elsewhere/1, missing_without_rights/1, asks_nothing/1,
          said_at_once/1, part_needs/1, made_once/1, packages_are_well_formed/1, skips_are_told/1,
-         failed_tests/1, failed_builds/1, format_of_scripts/1]).
+         failed_tests/1, parts_beside/1, failed_builds/1, format_of_scripts/1]).
 
 all() ->
     [all_there, missing_elsewhere, missing_without_rights, asks_nothing, said_at_once,
-     part_needs, made_once, packages_are_well_formed, skips_are_told, failed_tests, failed_builds,
-     format_of_scripts].
+     part_needs, made_once, packages_are_well_formed, skips_are_told, failed_tests, parts_beside,
+     failed_builds, format_of_scripts].
 
 %% The tests run, so this machine has everything, with Debian's packages or without. A test never
 %% installs anything.
@@ -110,6 +110,34 @@ failed_tests(Config) ->
     ?assertMatch({1, <<"\nfailed:\n  web: one_SUITE:stops\n    %%% one_SUITE ==> stops: FAILED\n"
                        "    %%% one_SUITE ==> wrong\n      line: 7\n">>},
                  with_log(Log, "\nfailed:", Dir)).
+
+%% The parts `load' and `otp' run beside `acceptance', and count like it. If their process ends,
+%% they fail, even if there is a log of an earlier run.
+parts_beside(Config) ->
+    Dir = running:directory("beside", Config),
+    Bin = filename:join(Dir, "bin"),
+    [ok = filelib:ensure_path(filename:join(Dir, Sub))
+     || Sub <- ["tools", "bin", "acceptance/suites", "_build/test/parts"]],
+    Script = filename:join(Dir, "tools/test"),
+    {ok, _} = file:copy(filename:join(running:root(), "tools/test"), Script),
+    ok = file:change_mode(Script, 8#755),
+    [ok = file:write_file(filename:join([Dir, "acceptance/suites", Name]), "")
+     || Name <- ["a_SUITE.erl", "load_a_SUITE.erl"]],
+    Run = fun(Load, Otp) ->
+                  command(Bin, "rebar3", ["case $* in *load_*) ", Load, " ;; esac; "
+                                          "echo All 2 tests passed."]),
+                  command(filename:join(Dir, "acceptance"), "otp-suites", Otp),
+                  {Code, Said} = running:run(Script, ["acceptance", "load", "otp"],
+                                             #{env => [{"PATH", Bin ++ ":" ++ os:getenv("PATH")}]}),
+                  {Code, re:replace(Said, " +", " ", [global, {return, binary}])}
+          end,
+    {0, Passed} = Run("true", "echo 3 passed, 0 failed"),
+    ?assertMatch({match, _}, re:run(Passed, "acceptance 2 passed 0 failed .*\nload 2 passed .*\n"
+                                    "otp 3 passed .*\n7 passed, 0 failed, 0 skipped\n$")),
+    {1, Failed} = Run("true", "echo 3 passed, 0 failed; exit 1"),
+    ?assertMatch({match, _}, re:run(Failed, "\nfailed:\n otp: see _build/test/parts/otp.log\n")),
+    {1, Killed} = Run("kill -KILL 0", "echo 3 passed, 0 failed"),
+    ?assertMatch({match, _}, re:run(Killed, "\nload 0 passed 1 failed .*\notp 0 passed 1 failed ")).
 
 %% If a build for the last parts fails, its log is shown, and those parts do not run.
 failed_builds(Config) ->

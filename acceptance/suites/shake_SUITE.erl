@@ -456,8 +456,8 @@ feature_that_is_called(Config) ->
     {1, Line} = refused(running:example("relay"), ["--remote", "none", "--feature", "-pg"], Config),
     ?assertEqual(<<"whittle: the feature pg cannot be off: relay_sup:init/1 uses it "
                    "(pg); remove -pg from --feature\n">>, Line),
-    ?assertEqual({1, <<"whittle: the feature terms cannot be off: a feature that --feature turns "
-                       "on needs it; remove -terms from --feature\n">>},
+    ?assertEqual({1, <<"whittle: the feature terms cannot be off: --feature +eval uses it; remove "
+                       "-terms from --feature\n">>},
                  refused(running:example("hello"), ["--feature", "-terms,+eval"], Config)).
 
 keep(Config) ->

@@ -81,23 +81,6 @@ void WRAP(closefrom)(int lowest)
     (void)lowest; /* child_setup has already closed them */
 }
 
-/*
- * Only heart calls this, when the VM has ended. The standard output of heart is a pipe to that VM,
- * and a program that inherits it would end at its first write. The command gets standard error in
- * its place, or /dev/null if nobody reads standard error any more.
- */
-int WRAP(system)(const char *command)
-{
-    struct pollfd errors = {STDERR_FILENO, POLLOUT, 0};
-    int to = STDERR_FILENO;
-
-    if (poll(&errors, 1, 0) < 0 || (errors.revents & (POLLERR | POLLNVAL)) != 0)
-        to = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (to >= 0)
-        dup2(to, STDOUT_FILENO);
-    return REAL(system)(command);
-}
-
 static int child_setup(int argc, char **argv)
 {
     close_inherited(argc > 1 ? atoi(argv[1]) : 1024);
@@ -174,14 +157,40 @@ static int is_separate(const char *name) { return strcmp(name, "epmd") == 0; }
 
 int process_is_own_program(const char *path) { return program_at(path) != NULL; }
 
+/* The program of OTP that this process runs, or NULL in the VM. */
+static const struct program *running;
+
 int process_run_own_program(int argc, char **argv)
 {
-    const struct program *program = program_at(argv[0]);
-
+    running = program_at(argv[0]);
     /* Without this, ps shows the name of the executable, or the number of a descriptor. */
-    prctl(PR_SET_NAME, program->shown);
+    prctl(PR_SET_NAME, running->shown);
     process_keep_self();
-    return program->run(argc, argv);
+    return running->run(argc, argv);
+}
+
+/*
+ * The standard output of heart is a pipe to the VM that it watches. A command that inherits this
+ * pipe would end at its first write after the end of that VM. So the command gets heart's standard
+ * error as its standard output, or /dev/null if nobody reads standard error.
+ */
+static void replace_output(void)
+{
+    struct pollfd errors = {STDERR_FILENO, POLLOUT, 0};
+    int to = STDERR_FILENO;
+
+    if (poll(&errors, 1, 0) < 0 || (errors.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+        to = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (to >= 0)
+        dup2(to, STDOUT_FILENO);
+}
+
+/* NIFs call it too. */
+int WRAP(system)(const char *command)
+{
+    if (running != NULL && running->run == heart_main)
+        replace_output();
+    return REAL(system)(command);
 }
 
 /* ---- running ourselves again ----------------------------------------------- */

@@ -75,9 +75,12 @@ entered(Dir, Parse) ->
                       end, ": change to another one"]}
     end.
 
-%% Tells whether these characters are the bytes of a directory's name.
+%% Tells whether a directory has a name that is not UTF-8. The VM gives each byte of such a name as
+%% a character.
 is_raw(Dir) ->
-    lists:all(fun(C) -> C < 256 end, Dir) andalso filelib:is_dir(list_to_binary(Dir)).
+    lists:all(fun(C) -> C < 256 end, Dir)
+        andalso not is_binary(unicode:characters_to_binary(list_to_binary(Dir)))
+        andalso filelib:is_dir(list_to_binary(Dir)).
 
 %% Prints an error as data to the place of the result. The line for people goes to stderr as
 %% usual.

@@ -133,10 +133,9 @@ text(#{out := Out, size := Size, vm := Vm, code := Code, target := Target,
            [Out, Size, share(Size, Stock)]]),
      [[$\n, whittle_table:text(Table)]
       || #{costs := Costs} <- [Ledger], Table <- whittle_cost_tables:tables(Costs)],
-     [["\nBytes and memory are estimates before compression. \"retained\" is the hot code that\n"
-       "would be ", case Missing of load -> "cold"; crash -> "removed" end, " without that "
-       "application or dynamic call.\n"]
-      || #{costs := #{missing := Missing}} <- [Ledger]],
+     ["\nBytes and memory are estimates before compression. \"retained\" is the code that is hot\n"
+      "only because of that application or dynamic call.\n"
+      || #{costs := _} <- [Ledger]],
      [[$\n, [["note: ", Note, $\n] || Note <- Notes]] || Notes =/= []]].
 
 share(_, 0) -> "";

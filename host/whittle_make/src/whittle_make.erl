@@ -82,6 +82,7 @@
       | read                                % the input
       | output                              % check the output's path, if the request has none
       | passes                              % each pass is a step in it
+      | stock                               % measure the stock VM
       | runtime                             % find or build the VM
       | pack                                % write the output
       | ledger.                             % sum up
@@ -160,6 +161,7 @@ make(Request) ->
     in_order(Request,
              [{check, fun check_output_request/1},
               with_cache(to_system() ++ [{output, fun name_output/1}, {passes, fun run_passes/1},
+                                         {stock, fun measure_stock/1},
                                          {runtime, fun get_runtime/1}, {pack, fun write/1}]),
               {ledger, fun sum_up/1}],
              [out, system, plan, ledger, runtime, otp, size, sha256, timings]).
@@ -474,20 +476,15 @@ tables(speed, _) -> none.
 vm_bytes(Build, Natives) ->
     in(runtime, whittle_runtime:vm_bytes(vm(Build, Natives), runtime_options(Build))).
 
-get_runtime(#{system := System, otp := #{stock_programs := Stock}} = Build) ->
-    Spec = vm(Build, whittle_system:natives(System)),
-    case in(pack, stock_vm(Stock, 0)) of
-        {ok, Bytes} ->
-            steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
-                   fun(Runtime) -> {ok, Build#{runtime => Runtime, stock_vm => Bytes}} end]);
-        {error, _} = Error -> Error
-    end.
-
 %% Measures a stock ERTS in a release, without debug information.
-stock_vm([], Sum) -> {ok, Sum};
-stock_vm([File | Files], Sum) ->
-    steps([fun(_) -> whittle_pack:loaded_size(File) end,
-           fun(Size) -> stock_vm(Files, Sum + Size) end]).
+measure_stock(#{otp := #{stock_programs := Programs}} = Build) ->
+    steps([fun(_) -> in(pack, whittle_work:each(fun whittle_pack:loaded_size/1, Programs)) end,
+           fun(Sizes) -> {ok, Build#{stock_vm => lists:sum(Sizes)}} end]).
+
+get_runtime(#{system := System} = Build) ->
+    Spec = vm(Build, whittle_system:natives(System)),
+    steps([fun(_) -> in(runtime, whittle_runtime:ensure(Spec, runtime_options(Build))) end,
+           fun(Runtime) -> {ok, Build#{runtime => Runtime}} end]).
 
 write(#{system := System, runtime := Runtime, out := Out, plan := Plan} = Build) ->
     Options = maps:merge(pack_options(Build), whittle_plan_file:beside(Out, Plan)),

@@ -324,7 +324,7 @@ output(Config) ->
                  Ledger),
     ?assertEqual([read, applications, modules, files, tables, strip, literals],
                  [binary_to_atom(Pass) || #{pass := Pass} <- maps:get(passes, Ledger)]),
-    Steps = [check, needs, otp, read, output, passes, runtime, pack, ledger],
+    Steps = [check, needs, otp, read, output, passes, stock, runtime, pack, ledger],
     ?assertEqual(Steps, [Step || {Step, _} <- Timings]),
     ?assertEqual(Steps, [case Step of {passes, [_ | _]} -> passes; _ -> Step end
                          || Step <- steps(Events)]),

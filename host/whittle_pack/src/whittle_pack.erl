@@ -217,8 +217,8 @@ text({is_directory, Out}) ->
     line("~ts is a directory: name a file with -o; only `whittle build --format dir' writes a "
          "directory", [Out]);
 text({is_file, Out}) ->
-    line("~ts is a file, and `--format dir' writes a directory: remove the file, or name a "
-         "directory with -o", [Out]);
+    line("~ts is a file, and `--format dir' writes a directory: name another output with -o, or "
+         "remove the file", [Out]);
 text({not_a_file, Out}) ->
     line("~ts ~ts: name a file with -o", [Out, whittle_file:format_error(eftype)]);
 text({not_ours, Out}) ->

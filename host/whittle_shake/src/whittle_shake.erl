@@ -366,11 +366,7 @@ format_error({not_there, {Where, Name, Hint}}) ->
      whittle_shake_name:text(Name), Hint, ", which ", Where,
      " names: correct the name"];
 format_error({feature_called, {Feature, Origin, What}}) ->
-    ["the feature ", atom_to_list(Feature), " cannot be off: ",
-     case Origin of
-         {root, "--feature"} -> "a feature that --feature turns on needs it";
-         _ -> [origin(Origin), " uses it"]
-     end,
+    ["the feature ", atom_to_list(Feature), " cannot be off: ", origin(Origin), " uses it",
      [[" (", what(What), ")"] || What =/= none], "; remove -", atom_to_list(Feature),
      " from --feature"];
 format_error({open_calls, [{Kind, _} = Open]}) ->
@@ -435,7 +431,7 @@ called(Mfas, Options) -> Options#{called => maps:get(called, Options, []) ++ Mfa
 
 decide(System, Options, Summaries) ->
     Named = [{"--keep", Name} || Name <- maps:get(keep, Options, [])]
-        ++ [{"the recording", Mfa} || Mfa <- maps:get(called, Options, [])]
+        ++ [{whittle_shake_roots:recording(), Mfa} || Mfa <- maps:get(called, Options, [])]
         ++ [{whittle_shake_dynamic:declaration(Kind), Name}
             || {Kind, Names} <- lists:sort(maps:to_list(maps:get(declared, Options, #{}))),
                Name <- Names],
@@ -477,7 +473,8 @@ reach(System, Options, Kept, Summaries) ->
     Undeclared = [Open || {Kind, _} = Open <- whittle_shake_dynamic:open(Reached, Summaries),
                           not is_map_key(Kind, maps:get(declared, Options, #{}))],
     case {Refused, Undeclared} of
-        {[{Feature, Origin, What} | _], _} -> {error, {feature_called, {Feature, Origin, What}}};
+        {[{Feature, Origin, What} | _], _} ->
+            {error, {feature_called, {Feature, asked_by(Feature, Origin, Options), What}}};
         {[], [_ | _]} when Missing =:= crash -> {error, {open_calls, Undeclared}};
         {[], _} ->
             {ok, #{input => Input, reached => Reached, missing => Missing, vm => Vm,
@@ -492,6 +489,14 @@ reach(System, Options, Kept, Summaries) ->
                                   load -> []
                               end}}
     end.
+
+%% If --feature turns on a feature that needs this one, the text names it.
+asked_by(Feature, {root, "--feature"} = Origin, Options) ->
+    case [Name || Name <- maps:get(on, Options, []), lists:member(Feature, needed(Name))] of
+        [Name | _] -> {root, ["--feature +", atom_to_list(Name)]};
+        [] -> Origin
+    end;
+asked_by(_, Origin, _) -> Origin.
 
 %% The device's modules load the rest, and they run before a recording can start. A module that
 %% cannot be split is present as a whole.
@@ -515,7 +520,8 @@ on(System, Atoms, Features, Options) ->
     Known = whittle_shake_feature:names(Features),
     %% A whole VM has the features of ERTS.
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, []), lists:member(Name, Known)]
-        ++ [{Name, {root, "the recording"}} || Name <- maps:get(seen_on, Options, [])]
+        ++ [{Name, {root, whittle_shake_roots:recording()}}
+            || Name <- maps:get(seen_on, Options, [])]
         ++ [{Name, {root, ["the packed ", packed(Word)]}}
             || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
 

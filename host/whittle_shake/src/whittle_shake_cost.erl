@@ -1,13 +1,13 @@
 %% @doc Measures the cost of a plan in functions and bytes.
 %%
 %% It measures the hot part and the rest. It also measures the retained size of each application
-%% and each kind of dynamic call: the hot code that would not be hot without it.
+%% and each kind of dynamic call: the code that is hot only because of it.
 %%
-%% A retained size comes from two plans. One is the plan of the system. The other is a plan of the
-%% same system without that application, or without the functions that supply names for the dynamic
-%% calls. The size counts the functions that are hot in the first plan and that the second one does
-%% not reach. If two applications need the same function, it is in the retained size of neither. So
-%% retained sizes do not add up.
+%% A retained size is the difference between two plans. One is the plan of the system. The other is
+%% a plan of the same system without that application, or without the functions that supply names
+%% for the dynamic calls. If two applications need the same function, it is in the retained size of
+%% neither. So retained sizes do not add up. Both plans do without a recording: it calls functions
+%% whatever the second plan lacks. But only functions that are hot count.
 -module(whittle_shake_cost).
 
 -export([costs/2, hot/2]).
@@ -58,25 +58,33 @@ costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missin
     {HotMfas, Rest} = hot_and_rest(Plan, System),
     All = HotMfas ++ Rest,
     Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
-    %% With a recording, some live functions are cold, and some hot ones are not live.
-    HotAndLive = maps:intersect(Hot, Live),
-    Without = fun(Less) ->
-                      #{live := Left} = whittle_shake_reach:reach(Less#{priced => false}),
-                      Weigh(maps:keys(maps:without(maps:keys(Left), HotAndLive)))
+    Reach = fun(In) -> maps:get(live, whittle_shake_reach:reach(In#{priced => false})) end,
+    {Unrecorded, LiveUnrecorded} = case without_root(whittle_shake_roots:recording(), Input) of
+                                       Input -> {Input, Live};
+                                       Others -> {Others, Reach(Others)}
+                                   end,
+    Needed = maps:intersect(Hot, LiveUnrecorded),
+    %% The functions of an application go with it, also those that only a recording called.
+    Without = fun(Less, Own) ->
+                      Lost = maps:keys(maps:without(maps:keys(Reach(Less)), Needed)),
+                      Weigh(lists:usort(Own ++ Lost))
               end,
     Calls = whittle_shake_dynamic:open(Reached, Summaries),
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
-    Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Input)
+    Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Unrecorded)
                || Open <- Calls],
     HotBy = by_app(HotMfas, Homes),
     RestBy = by_app(Rest, Homes),
-    Own = [{Weigh(maps:get(Name, HotBy, [])), Weigh(maps:get(Name, RestBy, [])), App}
-           || #{name := Name} = App <- whittle_system:apps(System)],
+    Apps = [{Weigh(maps:get(Name, HotBy, [])), Weigh(maps:get(Name, RestBy, [])), App}
+            || #{name := Name} = App <- whittle_system:apps(System)],
     Largest = lists:sort(fun({#{bytes := A}, _, #{name := N}}, {#{bytes := B}, _, #{name := M}}) ->
                                  {-A, N} =< {-B, M}
-                         end, Own),
+                         end, Apps),
+    Retained = fun(#{name := Name} = App) ->
+                       Without(without_app(App, Unrecorded), maps:get(Name, HotBy, []))
+               end,
     #{missing => Missing, all => Weigh(All), hot => Weigh(HotMfas), rest => Weigh(Rest),
-      applications => largest(applications(Largest, Dynamic, Without, Input,
+      applications => largest(applications(Largest, Dynamic, Retained,
                                            ?VISITS - map_size(Live) * length(Calls),
                                            map_size(Live))),
       dynamic => Dynamic}.
@@ -97,18 +105,17 @@ by_app(Mfas, Homes) ->
     maps:groups_from_list(fun({M, _, _}) -> maps:get(M, Homes) end, Mfas).
 
 %% Takes the largest applications first, until the visits are used up.
-applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Without, Input, Left, Each) ->
+applications([{Hot, Rest, #{name := Name} = App} | Apps], Dynamic, Retained, Left, Each) ->
     Application = #{name => Name, hot => Hot, rest => Rest,
                     opens => [Kind || #{kind := Kind, by := By} <- Dynamic,
                                       lists:member(Name, By)]},
     case can_go(App) of
         true when Left >= Each ->
-            Retained = Without(without_app(App, Input)),
-            [Application#{retained => Retained}
-             | applications(Apps, Dynamic, Without, Input, Left - Each, Each)];
-        _ -> [Application | applications(Apps, Dynamic, Without, Input, Left, Each)]
+            [Application#{retained => Retained(App)}
+             | applications(Apps, Dynamic, Retained, Left - Each, Each)];
+        _ -> [Application | applications(Apps, Dynamic, Retained, Left, Each)]
     end;
-applications([], _, _, _, _, _) ->
+applications([], _, _, _, _) ->
     [].
 
 can_go(#{origin := #{kind := device}}) -> false;
@@ -134,7 +141,7 @@ dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
     By = lists:usort([App || {M, _, _} <- Who, {ok, App} <- [maps:find(M, Homes)]]),
     #{kind => Kind, declared => not IsOpen, by => By,
       functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
-      retained => Without(closed(Kind, Input)),
+      retained => Without(closed(Kind, Input), []),
       closed_by => text_of(closed_by(Kind, IsOpen, is_any_named(Kind, Input), By))}.
 
 %% Tells whether the option of a kind of calls names anything.
@@ -144,14 +151,18 @@ is_any_named(Kind, #{atoms := Atoms, kept := Kept}) ->
 
 %% Makes an input in which the program does not make these calls and options declare nothing for
 %% them.
-closed(Kind, #{modules := Modules, program := Program, kept := Kept, atoms := Atoms} = Input) ->
+closed(Kind, #{modules := Modules, program := Program} = Input) ->
     Opening = maps:from_keys(whittle_shake_dynamic:opening(Kind), []),
-    Root = {root, whittle_shake_dynamic:declaration(Kind)},
     Shut = maps:map(fun(M, Summary) when is_map_key(M, Program) -> without_calls(Opening, Summary);
                        (_, Summary) -> Summary
                     end, Modules),
-    Others = fun(Named) -> [Each || {_, Origin} = Each <- Named, Origin =/= Root] end,
-    without_feature(Kind, Input#{modules := Shut, kept := Others(Kept), atoms := Others(Atoms)}).
+    without_feature(Kind, without_root(whittle_shake_dynamic:declaration(Kind),
+                                       Input#{modules := Shut})).
+
+%% Leaves out what a person named in this way.
+without_root(Text, #{kept := Kept, atoms := Atoms} = Input) ->
+    Others = fun(Named) -> [Each || {_, Origin} = Each <- Named, Origin =/= {root, Text}] end,
+    Input#{kept := Others(Kept), atoms := Others(Atoms)}.
 
 without_calls(Opening, #{functions := Functions} = Summary) ->
     Left = fun(Calls) -> [Call || Call <- Calls, not is_map_key(Call, Opening)] end,

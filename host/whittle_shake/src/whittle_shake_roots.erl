@@ -4,7 +4,7 @@
 %% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, calls/4, traps/1, atoms/2, uses/1, made/0, flags/1]).
+-export([start/0, application/1, recording/0, calls/4, traps/1, atoms/2, uses/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -13,6 +13,10 @@ start() -> root("the start").
 %% @doc Returns the text that a person reads for names in the description of an application.
 -spec application(whittle_system:app_name()) -> unicode:chardata().
 application(Name) -> io_lib:format("the application ~ts", [Name]).
+
+%% @doc Returns the text that a person reads for the functions and features of a recording.
+-spec recording() -> string().
+recording() -> "the recording".
 
 %% @doc Lists the functions that are called from outside the code, each with its caller.
 -spec calls(whittle_system:system(), whittle_shake_source:names(),

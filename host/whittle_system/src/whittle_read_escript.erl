@@ -31,13 +31,17 @@ found(File, Otp, Libs) ->
     {Main, Apps, Notes} = body(Type, Body, Flags, Name, File, {Otp, Libs}),
     Starter = starter(),
     {Imported, Unknown} = imported(Apps, Otp),
+    FlagNotes = case whittle_vm_args:check(Flags) of
+                    {ok, Texts} -> [["the escript's flags: ", Text] || Text <- Texts];
+                    {error, Why} -> fail({bad_flags, {File, Why}})
+                end,
     {VmArgs, Cookie} = whittle_vm_args:without_cookie(Flags),
     #{name => Name, vsn => vsn(Main, Apps), main => Main, starts => none,
       apps => Apps ++ [Starter],
       roots => [App || #{name := App} <- Apps ++ [Starter]],
       imported => Imported,
       files => #{<<"vm.args">> => #{mode => 8#644, bytes => <<VmArgs/binary, $\n>>}},
-      notes => Notes ++
+      notes => Notes ++ FlagNotes ++
           [whittle_vm_args:cookie_note("the escript's flags") || Cookie] ++
           [["the escript calls modules that are neither in it nor in the chosen OTP: ",
             names(Unknown)] || Unknown =/= []]}.

@@ -23,7 +23,9 @@ read(Dir, Place, Name, Vsn, Context) ->
     Wrong = [{unreadable, {filename:join(Place, Path), Reason}}
              || {Path, _, {error, Reason}} <- Kept]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
-            || {Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [checked(Path, Bytes)]],
+            || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]]
+        ++ [{bad_flags, {filename:join(Place, Path), Why}}
+            || {Path, Bytes} <- flags(Kept), {error, Why} <- [whittle_vm_args:check(Bytes)]],
     Env = filename:join(Place, "env.sh"),
     case {Wrong, whittle_file:whole(Env, ?MAX_SHELL)} of
         {[], {ok, Shell}} -> {ok, found(Kept, CookieNotes, Shell, {Dir, Place, Name, Vsn})};
@@ -40,7 +42,11 @@ found(Kept, CookieNotes, Env, {Dir, Place, Name, Vsn}) ->
     Script = script_env(Place, Name, Vsn),
     {maps:from_list(Files),
      maps:merge(Script, Shell),
-     CookieNotes ++ further(Kept) ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell)
+     CookieNotes
+         ++ [[Path, ": ", Note] || {Path, Bytes} <- flags(Kept),
+                                   {ok, Probable} <- [whittle_vm_args:check(Bytes)],
+                                   Note <- Probable]
+         ++ further(Kept) ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell)
          ++ outside(Dir)}.
 
 %% The start script of Mix gives the node a name.
@@ -51,18 +57,6 @@ no_name(#{<<"RELEASE_COMMAND">> := _, <<"RELEASE_NAME">> := {_, Name}}, Shell)
 no_name(_, _) -> [].
 
 %% Internal: files
-
-%% Checks a file that the start reads.
-checked(<<"sys.config">>, Bytes) -> config(Bytes);
-checked(Path, Bytes) ->
-    case is_of_flags(Path) of
-        true -> whittle_vm_args:check(Bytes);
-        false -> {ok, []}
-    end.
-
-%% A program or vm.args can name a further file of flags, as prod.vm.args.
-is_of_flags(Path) ->
-    re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) =:= match.
 
 %% Checks that the kernel accepts the configuration: one list of application settings and names of
 %% further files.
@@ -105,14 +99,20 @@ name(Path) -> Path.
 
 content(<<"sys.config">>, Bytes) -> without_reboot(Bytes);
 content(Path, Bytes) ->
-    case is_of_flags(Path) of
-        true ->
-            {ok, Notes} = whittle_vm_args:check(Bytes),
-            {Rest, HadCookie} = whittle_vm_args:without_cookie(Bytes),
-            {Rest, [[Path, ": ", Note] || Note <- Notes]
-             ++ [whittle_vm_args:cookie_note(Path) || HadCookie]};
-        false -> {Bytes, []}
+    %% A program or vm.args can name a further file of flags, as prod.vm.args.
+    case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of
+        match ->
+            case whittle_vm_args:without_cookie(Bytes) of
+                {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)]};
+                {_, false} -> {Bytes, []}
+            end;
+        nomatch -> {Bytes, []}
     end.
+
+%% Returns the file of flags that each start reads. A template replaces the other one.
+flags(Kept) ->
+    lists:sublist([{Path, Bytes} || Name <- [<<"vm.args.src">>, <<"vm.args">>],
+                                    {Path, _, {ok, Bytes}} <- Kept, Path =:= Name], 1).
 
 %% Names the files that a configuration names and that the release lacks. The kernel looks beside
 %% sys.config first. It gets a template, in which the launcher replaces the variables, without its

@@ -29,7 +29,8 @@
                              | {too_many_paths, Limit :: pos_integer()}}}
       | {odd_name, {path(), Kind :: text(), Name :: text(), Why :: text()}}
       | {other_script, {path(), Interpreter :: text()}}
-      | {bad_config | bad_app_file | bad_rel_file | bad_native, {path(), Why :: text()}}
+      | {bad_config | bad_flags | bad_app_file | bad_rel_file | bad_native,
+         {path(), Why :: text()}}
       | {bad_archive, {path(), whittle_zip:error() | term()}}
       | {no_main, {path(), module()}}
       | {no_device_application, {app(), path()}}
@@ -153,6 +154,8 @@ text({bad_config, {File, Why}}) ->
     line("~ts is not a valid configuration (~ts): correct it, because the program would not start "
          "with it",
          [File, Why]);
+text({bad_flags, {File, Why}}) ->
+    line("the flags in ~ts are wrong (~ts): correct them", [File, Why]);
 text({bad_archive, {File, Why}}) ->
     line("the archive in ~ts ~ts: build the escript again", [File, archive(Why)]);
 text({no_main, {File, Module}}) ->
@@ -280,8 +283,8 @@ text({needs_newer_otp, {Name, Module, Needs, Why, Otp}}) ->
 text({too_old, {Name, Module, _Opcodes, Otp}}) ->
     line("module ~ts of ~ts was compiled by an OTP too old for OTP ~ts, and it has no debug "
          "information from which Whittle could compile it again: keep that information (relx: "
-         "`{debug_info, keep}'), or compile the module with OTP ~ts, or build with "
-         "`--otp 25'", [Module, Name, Otp, Otp]);
+         "`{debug_info, keep}'; Mix: `strip_beams: false'), or compile the module with OTP ~ts, "
+         "or build with `--otp 25'", [Module, Name, Otp, Otp]);
 text({module_twice, {Module, One, Other}}) ->
     line("module ~ts is in both ~ts and ~ts: rename one of the modules, or remove one of the "
          "applications", [Module, One, Other]);

@@ -10,49 +10,46 @@
 words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
 
-%% @doc Checks that the launcher accepts a text: it has no zero byte, each quote has an end, and
-%% `-env' and `-args_file' have their values. The error says what is wrong. The result of an
-%% accepted text has a note if the first word belongs to no flag.
--spec check(binary()) -> {ok, [Note :: unicode:chardata()]} | {error, unicode:chardata()}.
+%% @doc Checks a text that each start reads. The launcher refuses `-env' and `-args_file' without
+%% their values, and a zero byte hides the rest from it. The notes tell what it accepts and what is
+%% probably a mistake: a quote without end, and a first word that is no flag. The words of a
+%% template are not known before its variables (`${NAME}') have values, so only a zero byte counts
+%% there.
+-spec check(binary()) -> {ok, Notes :: [unicode:chardata()]} | {error, unicode:chardata()}.
 check(Text) ->
-    Tokens = tokens(Text),
-    Line = fun(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))) end,
-    Last = case lists:reverse(Tokens) of
-               [{word, Raw, _} | _] -> Raw;
-               _ -> <<>>
-           end,
-    case {binary:split(Text, <<0>>), is_open(Last), lacks([Word || {word, _, Word} <- Tokens])} of
-        {[Before, _], _, _} -> {error, ["line ", Line(Before), " has a zero byte"]};
-        {_, true, _} ->
-            Before = binary:part(Text, 0, byte_size(Text) - byte_size(Last)),
-            {error, ["the quote in line ", Line(Before), " has no end"]};
-        {_, _, {true, Flag}} -> {error, ["the last flag, ", Flag, ", has no value"]};
-        {_, _, false} ->
-            {ok, [["the first word, ", Word, ", belongs to no flag, so the VM takes it for an "
-                   "argument of the program"]
-                  || [Word | _] <- [words(Text)], not is_flag(Word)]}
+    Words = words(Text),
+    case {binary:split(Text, <<0>>), binary:match(Text, <<"${">>), short_of_values(Words)} of
+        {[Before, _], _, _} -> {error, ["line ", line(Before), " has a zero byte"]};
+        {_, {_, _}, _} -> {ok, []};
+        {_, nomatch, {true, Flag}} ->
+            {error, ["the values of its last flag, ", Flag, ", are missing"]};
+        {_, nomatch, false} ->
+            {ok, [["the first word, ", Word, ", is no flag, so it has no effect: write -", Word]
+                  || [Word | _] <- [Words], not is_flag(Word)]
+             ++ [["the quote in line ", line(Before), " has no end, so the rest of the file "
+                  "belongs to it"] || {true, Before} <- [open_quote(Text)]]}
     end.
+
+line(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))).
 
 is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+;
 is_flag(<<>>) -> false.
 
-%% Tells whether a word ends within a quote.
-is_open(<<$\\, _, Rest/binary>>) -> is_open(Rest);
-is_open(<<Quote, Rest/binary>>) when Quote =:= $"; Quote =:= $' ->
-    case binary:split(Rest, <<Quote>>) of
-        [_, Behind] -> is_open(Behind);
-        [_] -> true
-    end;
-is_open(<<_, Rest/binary>>) -> is_open(Rest);
-is_open(<<>>) -> false.
+%% Returns the text before a word that ends within a quote. A backslash at the end of the text would
+%% take the first of the two newlines.
+open_quote(Text) ->
+    case lists:last(tokens(<<Text/binary, "\n\n">>)) of
+        {word, Raw, _} -> {true, binary:part(Text, 0, byte_size(Text) + 2 - byte_size(Raw))};
+        {other, _} -> false
+    end.
 
-%% Returns a flag without its values. Behind `-extra' there are no flags.
-lacks([<<"-extra">> | _]) -> false;
-lacks([<<"-env">>, _, _ | Rest]) -> lacks(Rest);
-lacks([<<"-args_file">>, _ | Rest]) -> lacks(Rest);
-lacks([Flag | _]) when Flag =:= <<"-env">>; Flag =:= <<"-args_file">> -> {true, Flag};
-lacks([_ | Rest]) -> lacks(Rest);
-lacks([]) -> false.
+%% Finds a flag that needs more words than follow it. Behind `-extra' there are no flags.
+short_of_values([<<"-extra">> | _]) -> false;
+short_of_values([<<"-env">>, _, _ | Words]) -> short_of_values(Words);
+short_of_values([<<"-args_file">>, _ | Words]) -> short_of_values(Words);
+short_of_values([Flag | _]) when Flag =:= <<"-env">>; Flag =:= <<"-args_file">> -> {true, Flag};
+short_of_values([_ | Words]) -> short_of_values(Words);
+short_of_values([]) -> false.
 
 %% @doc Adds lines to a text: at its end, or before its `-extra', because all words behind that are
 %% arguments of the program.

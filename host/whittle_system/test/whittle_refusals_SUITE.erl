@@ -14,7 +14,8 @@
          absent_start_module/1, damaged_code/1, damaged_literal/1,
          not_fetched/1, packed_release/1, no_release_file/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
-         other_script/1, source_twice/1, bad_config/1, bad_flags/1, odd_names/1,
+         other_script/1, source_twice/1, bad_config/1, bad_flags/1,
+         bad_flags_of_an_escript/1, odd_names/1,
          odd_names_in_releases/1, odd_names_in_escripts/1, odd_files/1, archives/1,
          boot_that_inflates/1, large_texts/1, large_files/1,
          large_escripts/1, heads_of_escripts/1,
@@ -33,7 +34,8 @@ all() ->
      packed_release, no_release_file,
      link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
      damaged_escript,
-     other_files, other_script, source_twice, bad_config, bad_flags, odd_names,
+     other_files, other_script, source_twice, bad_config, bad_flags,
+     bad_flags_of_an_escript, odd_names,
      odd_names_in_releases, odd_names_in_escripts, odd_files, archives, boot_that_inflates,
      large_texts, large_files,
      large_escripts, heads_of_escripts,
@@ -492,7 +494,8 @@ too_old_beam(Config) ->
     made:file(filename:join(Dir, "ebin/old.beam"), old_beam("old", [])),
     refused(Dir, too_old, "module old of old was compiled by an OTP too old for OTP .*, "
             "and it has no debug information .*: keep that information \\(relx: "
-            "`{debug_info, keep}'\\), or compile the module with OTP .*, or build with `--otp 25'").
+            "`{debug_info, keep}'; Mix: `strip_beams: false'\\), or compile the module with OTP "
+            ".*, or build with `--otp 25'").
 
 %% With debug information the chosen OTP compiles the module again.
 compiled_again(Config) ->
@@ -786,58 +789,70 @@ source_twice(Config) ->
 
 bad_config(Config) ->
     Dir = in("rel", Config),
-    refused_settings("sys.config", [{"[{a,", "line 1"}, {"", "not one list"},
-                                    {"{a, b}.", "not one list"}, {"[{a, b}].", "a,b"},
-                                    {"[{a, [b | c]}].", "b"}, {"[a | b].", "not one list"},
-                                    {"[a].", "a is not of the form \\{application, settings\\}"},
-                                    {"[]. [].", "not one list"}], Config),
+    refused_settings(bad_config, "sys.config", [{"[{a,", "line 1"}, {"", "not one list"},
+                     {"{a, b}.", "not one list"}, {"[{a, b}].", "a,b"},
+                     {"[{a, [b | c]}].", "b"}, {"[a | b].", "not one list"},
+                     {"[a].", "a is not of the form \\{application, settings\\}"},
+                     {"[]. [].", "not one list"}], Config),
     made:file(in("rel/releases/1/sys.config", Config), "[{a, []}, \"more\"]."),
-    {ok, {_, _, Notes}} =
-        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
-                                        #{kind => input}),
+    {ok, {_, _, Notes}} = release_files(Dir),
     ?assertEqual(["sys.config names further files, which must exist when the program starts: more"],
                  [lists:flatten(Note) || Note <- Notes]),
     made:file(in("rel/releases/1/more.config", Config), "[]."),
     made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]}, \"more\"]."),
-    {ok, {_, _, [Note]}} =
-        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
-                                   #{kind => input}),
+    {ok, {_, _, [Note]}} = release_files(Dir),
     ?assertMatch({match, _}, re:run(Note, "sys.config.src names .* directory .*: more$")).
 
-refused_settings(Name, Cases, Config) ->
+refused_settings(Tag, Name, Cases, Config) ->
     Dir = in("rel", Config),
     [begin
          made:file(filename:join([Dir, "releases/1", Name]), Text),
-         {error, {bad_config, {File, Why}}} =
-             whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
-                                        #{kind => input}),
+         {error, {Tag, {File, Why}}} = release_files(Dir),
          ?assertEqual(unicode:characters_to_binary(Name), filename:basename(File)),
          ?assertMatch({match, _}, re:run(unicode:characters_to_binary(Why), Words)),
-         ?assert(one_line({bad_config, {File, Why}}))
+         ?assert(one_line({Tag, {File, Why}}))
      end || {Text, Words} <- Cases],
     ok = file:delete(filename:join([Dir, "releases/1", Name])).
 
-%% The launcher would refuse these at each start.
+release_files(Dir) ->
+    whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
+                               #{kind => input}).
+
+%% The launcher would refuse them at each start, or not see them.
 bad_flags(Config) ->
-    Cases = [{"-name a@b\n-kernel x '\"y\n\n# end\n", "^the quote in line 2 has no end$"},
-             {"-heart\n+P 2000\0\n", "^line 2 has a zero byte$"},
-             {"-env A", "^the last flag, -env, has no value$"},
-             {"-args_file", "^the last flag, -args_file, has no value$"}],
-    [refused_settings(Name, Cases, Config) || Name <- ["vm.args", "vm.args.src", "more.args"]],
     Dir = in("rel", Config),
+    Zero = {"-heart\n+P 2000\0\n", "^line 2 has a zero byte$"},
+    Missing = [{"-env A", "^the values of its last flag, -env, are missing$"},
+               {"-heart -args_file # x", "^the values of its last flag, -args_file, are missing$"}],
+    [refused_settings(bad_flags, Name, [Zero | Missing], Config)
+     || Name <- ["vm.args", "vm.args.src"]],
+    %% A template replaces vm.args, and may become complete. No start reads the third file.
+    made:file(filename:join(Dir, "releases/1/vm.args.src"), "-env ${PAIR}"),
+    [made:file(filename:join([Dir, "releases/1", Name]), "-env A")
+     || Name <- ["vm.args", "vm.args.bak"]],
+    ?assertMatch({ok, {_, _, []}}, release_files(Dir)),
+    ok = file:delete(filename:join(Dir, "releases/1/vm.args.src")),
     Notes = fun(Text) ->
                     made:file(filename:join(Dir, "releases/1/vm.args"), Text),
-                    {ok, {_, _, Notes}} =
-                        whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel",
-                                                   "1", #{kind => input}),
+                    {ok, {_, _, Notes}} = release_files(Dir),
                     [unicode:characters_to_list(Note) || Note <- Notes]
             end,
-    ?assertEqual(["vm.args: the first word, name, belongs to no flag, so the VM takes it for an "
-                  "argument of the program"], Notes("# name\nname tally\n")),
-    %% A quote in a comment, a quoted quote, and what follows -extra.
-    [?assertEqual([], Notes(Text))
+    ?assertEqual(["vm.args: the first word, name, is no flag, so it has no effect: write -name"],
+                 Notes("# name\nname tally\n")),
+    ?assertEqual(["vm.args: the quote in line 2 has no end, so the rest of the file belongs to it"],
+                 Notes("-name a@b\n-kernel x '\"y\n\n# end\n")),
+    %% A quote in a comment, a quoted quote, an empty word, and what follows -extra.
+    [?assertEqual({Text, []}, {Text, Notes(Text)})
      || Text <- ["", "# isn't a quote\n-heart", "-a \\\" b", "-env A -env -b c", "-extra -env",
-                 "+P 1000 -kernel a '\"x\"'\n"]].
+                 "+P 1000 -kernel a '\"x\"'\n", "-a \"\"", "-a b\\", "-a ''# it's"]].
+
+bad_flags_of_an_escript(Config) ->
+    Script = in("s.escript", Config),
+    [begin
+         made:file(Script, ["#!/usr/bin/env escript\n%%! ", Flags, "\nmain(_) -> ok.\n"]),
+         refused(Script, bad_flags, "the flags in .*/s.escript are wrong \\(the values of its last "
+                 "flag, -env, are missing\\): correct them")
+     end || Flags <- ["-env A", "-heart -env"]].
 
 %% Such names in an .app file would lead out of an output, or look like options.
 odd_names(Config) ->

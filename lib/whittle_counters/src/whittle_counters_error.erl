@@ -12,8 +12,8 @@ format({bad_labels, {[], Given}}) when is_number(Given) ->
 format({bad_labels, {exemplar, Given}}) ->
     io_lib:format("an exemplar is a map from label names to values: ~0tp", [Given]);
 format({bad_option, {Key, Value} = Option})
-  when is_atom(Value), (Key =:= help orelse Key =:= unit) ->
-    io_lib:format("the option ~s is a text (a string or a binary): ~0tp", [Key, Option]);
+  when not is_list(Value), not is_binary(Value), (Key =:= help orelse Key =:= unit) ->
+    io_lib:format("the option ~s must be a text; write it between quotes: ~0tp", [Key, Option]);
 format({bad_option, {window, Window}}) ->
     io_lib:format("a rate's window is a whole number of seconds, at most the longest of the "
                   "metric's windows: ~0tp", [Window]);

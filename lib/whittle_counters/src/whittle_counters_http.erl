@@ -337,18 +337,18 @@ negotiate(Accept) ->
         _ -> element(3, lists:max(Wanted))
     end.
 
-%% Prometheus has other encodings of its protobuf messages, which are texts.
+%% The only form of protobuf that this library writes is that of delimited MetricFamily messages.
 format(<<"application/vnd.google.protobuf">>, Parameters) ->
-    [protobuf || [] =:= [Other || Other <- Parameters, is_other(Other)]];
+    [protobuf || [] =:= [Other || Other <- Parameters, is_other_form(Other)]];
 format(<<"application/openmetrics-text">>, _) -> [openmetrics];
 format(<<"text/plain">>, _) -> [prometheus];
 format(<<"text/*">>, _) -> [prometheus];
 format(<<"*/*">>, _) -> [prometheus];
 format(_, _) -> [].
 
-is_other(<<"proto=", Message/binary>>) -> Message =/= <<"io.prometheus.client.metricfamily">>;
-is_other(<<"encoding=", Encoding/binary>>) -> Encoding =/= <<"delimited">>;
-is_other(_) -> false.
+is_other_form(<<"proto=", Message/binary>>) -> Message =/= <<"io.prometheus.client.metricfamily">>;
+is_other_form(<<"encoding=", Encoding/binary>>) -> Encoding =/= <<"delimited">>;
+is_other_form(_) -> false.
 
 tells(protobuf) -> 3;
 tells(openmetrics) -> 2;

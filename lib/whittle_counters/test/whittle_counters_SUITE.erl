@@ -683,6 +683,8 @@ errors_say(_) ->
                            {{cannot_listen, eaddrinuse}, "choose another port"},
                            {{bad_name, r_total}, "_total"},
                            {{bad_option, {window, 600}}, "windows"},
+                           {{bad_option, {unit, celsius}}, "between quotes"},
+                           {{bad_option, {help, 5}}, "between quotes"},
                            {{{badmatch, x}, []}, "unexpected"}]].
 
 %%% waiting for events
