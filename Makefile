@@ -4,11 +4,11 @@
 OTP ?= 29
 PART ?=
 TARGETS ?= armv7 mips
-PARTS := $(or $(PART),host acceptance load otp lib web)
+PARTS := $(or $(PART),host acceptance measure otp lib web)
 # The groups of packages that each part of the tests needs (tools/packages).
 NEEDS_host := build test
 NEEDS_acceptance := build test cross board web
-NEEDS_load := build test web
+NEEDS_measure := build test cross web
 NEEDS_otp := build test cross
 NEEDS_lib := build lib
 NEEDS_web := build web
@@ -19,7 +19,7 @@ BLINKY = ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky
 	--board $(1) --shake functions --missing crash --feature +terms,-control \
 	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky-$(1).img
 # Only these parts run programs that Whittle builds.
-VM := $(if $(filter host acceptance load otp,$(PARTS)),vm)
+VM := $(if $(filter host acceptance measure otp,$(PARTS)),vm)
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes)
 .NOTPARALLEL:
 .PHONY: all demo test vm runtimes check format xref matrix otp-suites otp-suites-table beam-files web

@@ -111,7 +111,7 @@ failed_tests(Config) ->
                        "    %%% one_SUITE ==> wrong\n      line: 7\n">>},
                  with_log(Log, "\nfailed:", Dir)).
 
-%% The parts `load' and `otp' run beside `acceptance', and count like it. If their process ends,
+%% The parts `measure' and `otp' run beside `acceptance', and count like it. If their process ends,
 %% they fail, even if there is a log of an earlier run.
 parts_beside(Config) ->
     Dir = running:directory("beside", Config),
@@ -123,21 +123,22 @@ parts_beside(Config) ->
     ok = file:change_mode(Script, 8#755),
     [ok = file:write_file(filename:join([Dir, "acceptance/suites", Name]), "")
      || Name <- ["a_SUITE.erl", "load_a_SUITE.erl"]],
-    Run = fun(Load, Otp) ->
-                  command(Bin, "rebar3", ["case $* in *load_*) ", Load, " ;; esac; "
+    Run = fun(Measure, Otp) ->
+                  command(Bin, "rebar3", ["case $* in *load_*) ", Measure, " ;; esac; "
                                           "echo All 2 tests passed."]),
                   command(filename:join(Dir, "acceptance"), "otp-suites", Otp),
-                  {Code, Said} = running:run(Script, ["acceptance", "load", "otp"],
+                  {Code, Said} = running:run(Script, ["acceptance", "measure", "otp"],
                                              #{env => [{"PATH", Bin ++ ":" ++ os:getenv("PATH")}]}),
                   {Code, re:replace(Said, " +", " ", [global, {return, binary}])}
           end,
     {0, Passed} = Run("true", "echo 3 passed, 0 failed"),
-    ?assertMatch({match, _}, re:run(Passed, "acceptance 2 passed 0 failed .*\nload 2 passed .*\n"
+    ?assertMatch({match, _}, re:run(Passed, "acceptance 2 passed 0 failed .*\nmeasure 2 passed .*\n"
                                     "otp 3 passed .*\n7 passed, 0 failed, 0 skipped\n$")),
     {1, Failed} = Run("true", "echo 3 passed, 0 failed; exit 1"),
     ?assertMatch({match, _}, re:run(Failed, "\nfailed:\n otp: see _build/test/parts/otp.log\n")),
     {1, Killed} = Run("kill -KILL 0", "echo 3 passed, 0 failed"),
-    ?assertMatch({match, _}, re:run(Killed, "\nload 0 passed 1 failed .*\notp 0 passed 1 failed ")).
+    ?assertMatch({match, _}, re:run(Killed, "\nmeasure 0 passed 1 failed .*\n"
+                                    "otp 0 passed 1 failed ")).
 
 %% If a build for the last parts fails, its log is shown, and those parts do not run.
 failed_builds(Config) ->
