@@ -14,7 +14,8 @@
          interrupt_twice/1, empty_root/1, closed_descriptors/1, read_only_file_system/1,
          file_deleted/1, writes_nothing/1, start_block_given_back/1, start_code/1,
          restart/1, no_home/1, priv_files/1, no_include_files/1, include_files/1, moved/1,
-         found_from_anywhere/1, deep_directories/1, damaged_vm/1, damaged_tree/1,
+         found_from_anywhere/1, deep_directories/1, damaged_vm/1, killed_checksum/1,
+         damaged_tree/1,
          changed_tree/1,
          pack_is_read_only/1, null_device/1, ports/1, commands/1, names/1,
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
@@ -38,7 +39,8 @@ early_signals() ->
 one_file() ->
     [F || {F, 1} <- ?MODULE:module_info(exports), F =/= end_per_suite,
           F =/= init_per_suite, F =/= module_info, F =/= include_files, F =/= moved,
-          F =/= found_from_anywhere, F =/= bare_words, F =/= damaged_vm, F =/= damaged_tree,
+          F =/= found_from_anywhere, F =/= bare_words, F =/= damaged_vm,
+          F =/= killed_checksum, F =/= damaged_tree,
           F =/= changed_tree,
           F =/= deep_directories].
 
@@ -49,7 +51,7 @@ in_directory() ->
      interrupt, writes_nothing,
      start_code, restart, no_home, priv_files, include_files, pack_is_read_only, ports,
      commands, names, sockets, own_flags, info, config_file, vm_args_file, moved,
-     found_from_anywhere, bare_words, deep_directories, damaged_vm, damaged_tree,
+     found_from_anywhere, bare_words, deep_directories, damaged_vm, killed_checksum, damaged_tree,
      changed_tree].
 
 init_per_suite(Config) -> Config.
@@ -423,6 +425,22 @@ deep_directories(Config) ->
 
 of_length(Length) when Length =< 200 -> lists:duplicate(Length, $f);
 of_length(Length) -> lists:duplicate(100, $d) ++ "/" ++ of_length(Length - 101).
+
+%% A limit may end cksum by a signal. Then nothing is known about the VM, but an empty one is still
+%% found.
+killed_checksum(Config) ->
+    Dir = copied("killed_checksum", Config),
+    Tools = directory(Config, "killed_cksum"),
+    Cksum = filename:join(Tools, "cksum"),
+    ok = file:write_file(Cksum, "#!/bin/sh\nkill -SEGV $$\n"),
+    ok = file:change_mode(Cksum, 8#755),
+    Run = fun() -> running:run(filename:join(Dir, "probe"), ["args"],
+                               #{env => [{"PATH", Tools ++ ":" ++ os:getenv("PATH")}]})
+          end,
+    ?assertEqual({0, <<"[\"args\"]\n">>}, Run()),
+    ok = file:write_file(filename:join(Dir, "vm"), ""),
+    {1, Said} = Run(),
+    ?assertMatch({match, _}, re:run(Said, "its file vm is missing or changed$", [multiline])).
 
 %% The script of the directory says so before a shell runs an empty file as a script.
 damaged_vm(Config) ->
