@@ -227,10 +227,9 @@ killed_with_heart(Config) ->
 %% The reader of standard error has ended, so the new program writes to nobody. Each reader of a
 %% pipe waits for its writer.
 heart_without_a_reader(Config) ->
-    Dir = running:directory(filename:join("services", proplists:get_value(node, Config)), Config),
-    [Errors, Ended] = [filename:join(Dir, Name) || Name <- ["errors", "ended"]],
-    {0, _} = running:run("/usr/bin/mkfifo", [Errors, Ended]),
     Probe = proplists:get_value(probe, Config),
+    [Errors, Ended] = [Probe ++ Extension || Extension <- [".errors", ".ended"]],
+    {0, _} = running:run("/usr/bin/mkfifo", [Errors, Ended]),
     Script = "head -c 1 \"$1\" >/dev/null & exec \"$0\" wait 2>\"$1\"",
     Port = running:start("/bin/sh", ["-c", Script, Probe, Errors],
                          #{env => [{"ERL_FLAGS", "-heart"},
