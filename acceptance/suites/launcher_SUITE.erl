@@ -426,18 +426,21 @@ deep_directories(Config) ->
 of_length(Length) when Length =< 200 -> lists:duplicate(Length, $f);
 of_length(Length) -> lists:duplicate(100, $d) ++ "/" ++ of_length(Length - 101).
 
-%% A limit may end cksum by a signal. Then nothing is known about the VM, but an empty one is still
-%% found.
+%% A limit may end cksum by a signal, or keep its libraries out of memory. Then nothing is known
+%% about the VM, but an empty one is still found.
 killed_checksum(Config) ->
     Dir = copied("killed_checksum", Config),
     Tools = directory(Config, "killed_cksum"),
     Cksum = filename:join(Tools, "cksum"),
-    ok = file:write_file(Cksum, "#!/bin/sh\nkill -SEGV $$\n"),
+    ok = file:write_file(Cksum, "#!/bin/sh\n"),
     ok = file:change_mode(Cksum, 8#755),
     Run = fun() -> running:run(filename:join(Dir, "probe"), ["args"],
                                #{env => [{"PATH", Tools ++ ":" ++ os:getenv("PATH")}]})
           end,
-    ?assertEqual({0, <<"[\"args\"]\n">>}, Run()),
+    [begin
+         ok = file:write_file(Cksum, ["#!/bin/sh\n", Line, "\n"]),
+         ?assertEqual({0, <<"[\"args\"]\n">>}, Run())
+     end || Line <- ["kill -SEGV $$", "exit 127"]],
     ok = file:write_file(filename:join(Dir, "vm"), ""),
     {1, Said} = Run(),
     ?assertMatch({match, _}, re:run(Said, "its file vm is missing or changed$", [multiline])).

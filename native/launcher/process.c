@@ -157,7 +157,7 @@ static int is_separate(const char *name) { return strcmp(name, "epmd") == 0; }
 
 int process_is_own_program(const char *path) { return program_at(path) != NULL; }
 
-/* The program of OTP that this process runs, or NULL in the VM. */
+/* The program of OTP as which this process was started, or NULL. */
 static const struct program *running;
 
 int process_run_own_program(int argc, char **argv)

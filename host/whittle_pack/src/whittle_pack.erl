@@ -424,8 +424,8 @@ older() ->
 %% Writes the start script. The launcher serves the tree that WHITTLE_TREE names if it has no
 %% pack, and has the name in WHITTLE_SCRIPT. The script compares the checksum of the `vm', because
 %% a shell would run an empty or foreign file as a script. A `vm' that may be run but not read stays
-%% unchecked, and so does a `vm' that is not empty if the machine has no cksum, or if a signal ends
-%% cksum (a limit; the start of the `vm' names it).
+%% unchecked, and so does a `vm' that is not empty if cksum does not exist or cannot run (a limit of
+%% memory; the start of the `vm' names it).
 script(Vm) ->
     %% The `-' ends the options of sh, because the path may begin with one.
     ["#!/bin/sh -\n"
@@ -435,11 +435,11 @@ script(Vm) ->
      "real=$(readlink -f -- \"$self\" 2>/dev/null && echo .) && self=${real%??}\n"
      "here=$(unset CDPATH && cd -- \"${self%/*}/\" && pwd -P && echo .) || exit 1\n"
      "here=${here%??}\n"
-     "sum= killed=\n"
+     "sum= unknown=\n"
      "[ ! -f \"$here/vm\" ] || sum=$({ cksum <\"$here/vm\"; } 2>/dev/null) ||\n"
-     "    [ $? -lt 128 ] || killed=1\n"
+     "    [ $? -lt 126 ] || unknown=1\n"
      "if [ \"$sum\" != '", whittle_cksum:sum(Vm), "' ] && { [ -n \"$sum\" ] ||\n"
-     "    { [ ! \"$killed\" ] && [ -r \"$here/vm\" ] && command -v cksum >/dev/null; } ||\n"
+     "    { [ ! \"$unknown\" ] && [ -r \"$here/vm\" ]; } ||\n"
      "    [ ! -f \"$here/vm\" ] || [ ! -x \"$here/vm\" ] || [ ! -s \"$here/vm\" ]; }; then\n"
      "    echo \"${0##*/}: this directory is damaged, so copy it again:"
      " its file vm is missing or changed\" >&2\n"

@@ -6,8 +6,8 @@
 %% A retained size is the difference between two plans. One is the plan of the system. The other is
 %% a plan of the same system without that application, or without the functions that supply names
 %% for the dynamic calls. If two applications need the same function, it is in the retained size of
-%% neither. So retained sizes do not add up. Both plans do without a recording: it calls functions
-%% whatever the second plan lacks. But only functions that are hot count.
+%% neither. So retained sizes do not add up. Both plans do without the functions that a recording
+%% called: these stay, whatever the second plan lacks. But only functions that are hot count.
 -module(whittle_shake_cost).
 
 -export([costs/2, hot/2]).

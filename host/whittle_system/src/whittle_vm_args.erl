@@ -25,7 +25,7 @@ check(Text) ->
             {error, ["the values of its last flag, ", Flag, ", are missing"]};
         {_, nomatch, false} ->
             {ok, [["the first word, ", Word, ", is no flag, so it has no effect: write -", Word]
-                  || [Word | _] <- [Words], not is_flag(Word)]
+                  || [Word | _] <- [Words], Word =/= <<>>, not is_flag(Word)]
              ++ [["the quote in line ", line(Before), " has no end, so the rest of the file "
                   "belongs to it"] || {true, Before} <- [open_quote(Text)]]}
     end.
