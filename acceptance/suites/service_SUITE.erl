@@ -5,7 +5,8 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2]).
--export([asked_by_its_own_file/1, evaluation_ends_with_its_asker/1, stopped_by_a_signal/1,
+-export([asked_by_its_own_file/1, asked_by_a_hidden_node/1,
+         evaluation_ends_with_its_asker/1, stopped_by_a_signal/1,
          reader_of_an_answer_ends/1, stopped_by_its_own_file/1, shell_in_it/1,
          shell_of_a_node_that_ends/1, shell_ends_with_its_node/1, shell_without_a_terminal/1,
          killed_with_heart/1, heart_without_a_reader/1,
@@ -40,7 +41,8 @@ init_per_group(Name, Config) ->
                         cold -> planned:build(Path, Out, planned:a_half(29))
                     end
             end,
-    [{probe, Build(running:fixture("probe"), "probe", "probe:double/1,erlang:node/0")},
+    Remote = "probe:double/1,erlang:node/0,erlang:nodes/1",
+    [{probe, Build(running:fixture("probe"), "probe", Remote)},
      {relay, Build(running:example("relay"), "relay", "none")},
      {epmd, running:free_port()} | Config].
 
@@ -48,6 +50,14 @@ end_per_group(_, Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 
 init_per_testcase(Case, Config) ->
     [{node, atom_to_list(Case)} | Config].
+
+%% A visible node would become a member of the cluster, for as long as the request takes.
+asked_by_a_hidden_node(Config) ->
+    {Port, <<"ready ", _/binary>>} = node(Config, []),
+    ?assertEqual({0, <<"[]\n">>}, ask(Config, ["--whittle-rpc", "erlang", "nodes", "visible"])),
+    {0, Hidden} = ask(Config, ["--whittle-rpc", "erlang", "nodes", "hidden"]),
+    ?assertMatch({match, _}, re:run(Hidden, "^\\['?whittle-[0-9]+@")),
+    stop(Port).
 
 asked_by_its_own_file(Config) ->
     {Port, <<"ready ", Pid/binary>>} = node(Config, []),
@@ -378,8 +388,8 @@ fixed_port_without_epmd(Config) ->
     Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
            {"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
     {Node, <<"ready ", Pid/binary>>} = node(Config, Env),
-    %% The first request loads code there, so the node answers before it monitors the asking one.
-    %% With this port a node that looks for one that has ended finds itself, and logs that.
+    %% With this port a node that looks for one that has ended finds itself, and logs that. The
+    %% first request loads code there, so the node answers before it monitors the asking one.
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"], Env)),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
     running:signal(Node, "TERM"),

@@ -270,7 +270,7 @@ traced_is_ours(Config) ->
                                      #{env => [{"WHITTLE_TRACED", filename:dirname(File)}]})),
     ?assertEqual({ok, <<"mine">>}, file:read_file(File)).
 
-%% Signals that go to the command alone.
+%% Signals that go to the command alone. erl ends with 1 after SIGUSR1.
 signals_are_passed_on(Config) ->
     File = out("signals.trace", Config),
     [begin
@@ -281,7 +281,7 @@ signals_are_passed_on(Config) ->
          <<>> = running:until(Trace, <<"ready\n">>),
          running:signal(Trace, Signal),
          ?assertMatch({Code, _}, running:ended(Trace))
-     end || {Signal, Code} <- [{"HUP", 129}, {"TERM", 0}]],
+     end || {Signal, Code} <- [{"HUP", 129}, {"USR1", 1}, {"TERM", 0}]],
     ?assert(is_called({init, stop, 0}, File)).
 
 %% SIGINT to the command alone. The program is the output, because it stops on the first SIGINT, and

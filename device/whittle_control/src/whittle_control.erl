@@ -125,8 +125,7 @@ request("rpc", _Node, _) ->
     {?MISUSED, "--whittle-rpc takes MODULE FUNCTION [TERM...]"};
 request("ping", Node, []) ->
     connect(Node),
-    %% The running node may not have finished the connection. If this node ended now, the other one
-    %% would look for it, and with a fixed port for all nodes reach itself and log an error.
+    %% The connection shows only that its `net_kernel' runs.
     case answers(Node) of
         true -> {0, "pong"};
         false -> throw(silent(Node))

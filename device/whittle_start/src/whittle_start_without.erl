@@ -3,7 +3,7 @@
 
 -export([uppercase/1, lowercase/1, pid/3]).
 -export([compiled/2, matched/2, one_line/4, request/2]).
--export([control/0, terms/1, terms/3, terms/4]).
+-export([publish/2, control/0, terms/1, terms/3, terms/4]).
 
 -ignore_xref([{prim_tty, unicode, 1}]).        % OTP 26 and newer
 
@@ -75,6 +75,11 @@ joined([], _) -> [].
 
 unindented([$\s | Text]) -> unindented(Text);
 unindented(Text) -> Text.
+
+%% @doc Replaces `global_group:publish/2' without the feature `global', so without groups of nodes.
+%% Returns whether other nodes see this one in `nodes/0'.
+-spec publish(Own :: hidden | normal, node()) -> boolean().
+publish(Own, _Node) -> Own =:= normal.
 
 %% @doc Replaces `prim_tty:handle_request/2' without the feature `terminal'. Returns what standard
 %% output gets for a request of `user_drv', as `prim_tty' does with the option `output => raw'.

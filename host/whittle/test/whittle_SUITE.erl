@@ -936,16 +936,21 @@ compiling(Alive, Config) ->
     receive {Alive, {data, "open"}} -> ok end,
     file:list_dir(filename:join(?config(dir, Config), "tmp")).
 
-%% A supervisor sends SIGTERM to the script.
+%% A supervisor sends SIGTERM to the script, and anybody any other signal.
 terminate(Config) ->
+    [?assertEqual({Name, Code}, {Name, ended_by(Name, Config)})
+     || {Name, Code} <- [{"TERM", 143}, {"USR1", 138}, {"USR2", 140}, {"ALRM", 142}]].
+
+ended_by(Name, Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),
     Port = on_terminal(Config, ["build", ?config(hello, Config)],
                        ["STAND_IN=slow; export STAND_IN; echo $$ > '", Pid, "'; exec env A="]),
     [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     {ok, Number} = file:read_file(Pid),
-    "" = os:cmd("kill -TERM " ++ string:trim(binary_to_list(Number))),
-    ?assertMatch({143, _}, to_end(Port)),
-    ?assertEqual(["pid"], files(Config)).
+    "" = os:cmd("kill -" ++ Name ++ " " ++ string:trim(binary_to_list(Number))),
+    {Code, _} = to_end(Port),
+    ?assertEqual(["pid"], files(Config)),
+    Code.
 
 %% A VM that has just started still has OTP's own handler, which stops the VM in order with exit
 %% code 0.

@@ -41,7 +41,10 @@ has_otp(Release, Options) ->
     case whittle_source:at_hand(erlang, Release, Options) of
         {ok, Source} ->
             Job = #{name := Name} = otp_job(Source, Release),
-            whittle_cache:is_kept(Name, whittle_runtime_job:key(Job), Options);
+            case whittle_runtime_job:key(Job) of
+                {ok, Key} -> whittle_cache:is_kept(Name, Key, Options);
+                {error, _} -> false
+            end;
         none -> false
     end.
 
@@ -50,7 +53,7 @@ otp_job(Source = #{vsn := Vsn}, Release) ->
       task => "OTP " ++ Vsn ++ " for this machine",
       recipe => whittle_recipe_otp:recipe(Source),
       source => Source, inputs => #{},
-      identify => ["gcc --version | head -n 1", "g++ --version | head -n 1", "uname -m"],
+      identify => ["gcc --version", "g++ --version", "uname -m"],
       variables => [], verify => [],
       describe => fun(Out) -> {ok, whittle_recipe_otp:describe(Out, Release)} end}.
 

@@ -34,6 +34,7 @@
         %% The machine
       | {no_compiler, #{missing := [string()], packages := [string()]}}
       | {no_tool, #{tool := string(), package := string()}}
+      | {ended_tool, #{command := string(), signal := pos_integer()}}
       | {no_notice, #{component := string()}}
       | {disk_full, #{dir := file:filename()}}
       | {no_cache, #{}}
@@ -125,6 +126,9 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
      " packages ", lists:join(" ", Packages)];
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["this machine has no program ", Tool, "; install the package ", Package];
+format({ended_tool, #{command := Command, signal := Signal}}) ->
+    ["signal ", integer_to_list(Signal), " ended the command `", Command, "'; run it in the same"
+     " shell, and raise the limits that are too low for it (ulimit -a)"];
 format({no_notice, #{component := Component}}) ->
     ["the license of ", Component, " requires a notice in every copy, but this machine has no such"
      " notice; install the package of ", Component, " again, with the documents in"

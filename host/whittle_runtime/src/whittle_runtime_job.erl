@@ -27,6 +27,10 @@
 %% @doc Finds the artifact of a job in the cache, or builds it.
 -spec build(job(), whittle_runtime:options()) -> {ok, map()} | {error, whittle_runtime:reason()}.
 build(Job, Options) ->
+    steps([fun(_) -> key(Job) end,
+           fun(Key) -> build(Job, Key, Options) end]).
+
+build(Job, Key, Options) ->
     #{name := Name, task := Task, recipe := Recipe, variables := Variables,
       describe := Describe} = Job,
     Source = maps:get(source, Job, none),
@@ -41,7 +45,7 @@ build(Job, Options) ->
                                                      Place, Options) end,
                           fun(_) -> Describe(Out) end])
            end,
-    case {whittle_cache:artifact(Name, key(Job), Make, Options), Job} of
+    case {whittle_cache:artifact(Name, Key, Make, Options), Job} of
         {{ok, #{dir := Dir} = Built}, #{verify := Always}} ->
             steps([fun(_) -> whittle_cache:verify(Dir, Always, Options) end,
                    fun(_) -> {ok, Built} end]);
@@ -49,16 +53,34 @@ build(Job, Options) ->
             Result
     end.
 
-%% @doc Returns all that can influence the bytes of a job's artifact.
--spec key(job()) -> map().
+%% @doc Returns all that can influence the bytes of a job's artifact. The error is `ended_tool', if
+%% a signal ended a command that prints a version.
+-spec key(job()) -> {ok, map()} | {error, whittle_runtime:reason()}.
 key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
-    %% Do not rename a key here: that would build every VM again.
-    Inputs#{plan => whittle_recipe:essence(Recipe),
-            source => case Job of
-                          #{source := Source} -> whittle_source:fingerprint(Source);
-                          #{} -> none
-                      end,
-            compiler => [whittle_program:capture("sh", ["-c", C]) || C <- Identify]}.
+    Versions = [version(Command) || Command <- Identify],
+    case [Error || {ended_tool, _} = Error <- Versions] of
+        [] ->
+            %% Do not rename a key here: that would build every VM again.
+            {ok, Inputs#{plan => whittle_recipe:essence(Recipe),
+                         source => case Job of
+                                       #{source := Source} -> whittle_source:fingerprint(Source);
+                                       #{} -> none
+                                   end,
+                         compiler => Versions}};
+        [Error | _] -> {error, Error}
+    end.
+
+%% Returns the first line that a command prints. A program or file that is missing becomes a part
+%% of the key: the check before the build names its package.
+version(Command) ->
+    case whittle_program:capture("sh", ["-c", Command]) of
+        {ok, Output} ->
+            [Line | _] = string:split(Output, "\n"),
+            {ok, Line ++ "\n"};
+        {error, {status, Status, _}} when Status > 128 ->
+            {ended_tool, #{command => Command, signal => Status - 128}};
+        {error, _} = Error -> Error
+    end.
 
 %% Writes the files that a recipe expects in its work directory.
 lay_out(Files, #{work := Work}) ->

@@ -42,8 +42,8 @@
           flavors := [size | speed],
           emulator := [string()],       % the command that runs its programs here; the
                                         % last word is the emulator; [] if none is needed
-          identify := [string()],       % commands that print the versions of compiler
-                                        % and C library, for the cache key
+          identify := [string()],       % commands whose first line is the version of
+                                        % compiler and C library, for the cache key
           packages := [string()],       % Debian packages with compiler and C library
           libraries := [library()],     % libraries that the compiler links in
           notes := [string()]}.         % notes for a user

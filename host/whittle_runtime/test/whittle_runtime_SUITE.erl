@@ -9,7 +9,7 @@
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, emulator_in_a_relative_directory/1,
-         unknown_words/1, no_compiler/1, no_source/1,
+         unknown_words/1, no_compiler/1, compiler_that_a_signal_ends/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
          profiles/1, damaged_profile/1, profiles_are_complete/1,
@@ -24,8 +24,9 @@ suite() ->
     [{timetrap, {hours, 2}}].
 
 all() ->
-    [targets_are_described, emulator_in_a_relative_directory, unknown_words, no_compiler, no_source,
-     patch_that_does_not_apply, bad_series, recipes_name_no_place,
+    [targets_are_described, emulator_in_a_relative_directory, unknown_words, no_compiler,
+     compiler_that_a_signal_ends, no_source, patch_that_does_not_apply, bad_series,
+     recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
      profiles, damaged_profile, profiles_are_complete, no_notice, libraries_of_flavors,
      no_version_of_the_compiler,
@@ -354,6 +355,17 @@ notice_of_the_compiler(Config) ->
     ?assertEqual(ok, whittle_components:check(
                        Library(filename:join(dir(Config), "$(echo notice)")))).
 
+%% A limit of the caller may end it. The end must not become a part of the cache's key.
+compiler_that_a_signal_ends(_) ->
+    Key = fun(Commands) ->
+                  whittle_runtime_job:key(#{recipe => [], inputs => #{},
+                                            identify => Commands})
+          end,
+    {ok, #{compiler := Versions}} = Key(["echo one; echo two", "exit 2"]),
+    ?assertEqual([{ok, "one\n"}, {error, {status, 2, ""}}], Versions),
+    ?assertEqual({error, {ended_tool, #{command => "kill -SEGV $$", signal => 11}}},
+                 Key(["echo one", "kill -SEGV $$"])).
+
 %% Formats every reason that whittle_runtime_error knows.
 every_error_is_one_line(_) ->
     Errors = [{step_failed, #{step => "s", status => 2, log => "l", tail => []}},
@@ -368,6 +380,7 @@ every_error_is_one_line(_) ->
               {no_cache, #{}},
               {cache_space, #{dir => "d"}},
               {no_notice, #{component => "c"}},
+              {ended_tool, #{command => "c", signal => 11}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
               {bad_patch, #{patch => "p", otp => "29.1", log => "l", tail => []}},
