@@ -18,12 +18,13 @@ words(Text) ->
 -spec check(binary()) -> {ok, Notes :: [unicode:chardata()]} | {error, unicode:chardata()}.
 check(Text) ->
     Words = words(Text),
-    case {binary:split(Text, <<0>>), binary:match(Text, <<"${">>), short_of_values(Words)} of
+    IsTemplate = lists:any(fun(Word) -> binary:match(Word, <<"${">>) =/= nomatch end, Words),
+    case {binary:split(Text, <<0>>), IsTemplate, short_of_values(Words)} of
         {[Before, _], _, _} -> {error, ["line ", line(Before), " has a zero byte"]};
-        {_, {_, _}, _} -> {ok, []};
-        {_, nomatch, {true, Flag}} ->
+        {_, true, _} -> {ok, []};
+        {_, false, {true, Flag}} ->
             {error, ["the values of its last flag, ", Flag, ", are missing"]};
-        {_, nomatch, false} ->
+        {_, false, false} ->
             {ok, [["the first word, ", Word, ", is no flag, so it has no effect: write -", Word]
                   || [Word | _] <- [Words], Word =/= <<>>, not is_flag(Word)]
              ++ [["the quote in line ", line(Before), " has no end, so the rest of the file "

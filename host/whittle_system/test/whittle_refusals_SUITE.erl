@@ -838,7 +838,7 @@ bad_flags(Config) ->
                     [unicode:characters_to_list(Note) || Note <- Notes]
             end,
     ?assertEqual(["vm.args: the first word, name, is no flag, so it has no effect: write -name"],
-                 Notes("# name\nname tally\n")),
+                 Notes("# ${NAME}\nname tally\n")),
     ?assertEqual(["vm.args: the quote in line 2 has no end, so the rest of the file belongs to it"],
                  Notes("-name a@b\n-kernel x '\"y\n\n# end\n")),
     %% A quote in a comment, a quoted quote, an empty word, and what follows -extra.
