@@ -27,7 +27,7 @@
 read(Socket, Deadline) ->
     case after_empty(packet(http_bin, <<>>, {Socket, Deadline}, 414), {Socket, Deadline}) of
         {ok, {http_request, Method, Uri, Version}, _, Rest} ->
-            headers(Rest, {Socket, Deadline, none}, ?HEADERS, ?HEAD_BYTES,
+            headers(Rest, {Socket, Deadline, #{}}, ?HEADERS, ?HEAD_BYTES,
                     #{method => Method, path => path(Uri), version => Version, accept => <<>>});
         {ok, _, _, _} -> {error, 400};
         {error, _} = Error -> Error
@@ -39,24 +39,40 @@ after_empty({ok, {http_error, Line}, _, Rest}, From) when Line =:= <<"\r\n">>; L
     packet(http_bin, Rest, From, 414);
 after_empty(Read, _) -> Read.
 
-%% The third part of From is the length of the body that a header gave.
-headers(Buffer, {Socket, Deadline, Length} = From, Left, Bytes, Request) ->
+%% The third part of From has the headers that a request may have only once.
+headers(Buffer, {Socket, Deadline, Once} = From, Left, Bytes, Request) ->
     case packet(httph_bin, Buffer, {Socket, Deadline}, 431) of
-        {ok, http_eoh, _, _} -> {ok, Request};
+        {ok, http_eoh, _, _} -> with_host(Request, Once);
         {ok, {http_header, _, _, _, _}, Size, _} when Left =:= 0; Size > Bytes -> {error, 431};
         {ok, {http_header, _, 'Accept', _, Value}, Size, Rest} ->
             headers(Rest, From, Left - 1, Bytes - Size, Request#{accept := Value});
-        {ok, {http_header, _, 'Content-Length', _, Value}, Size, Rest} ->
-            %% Two lengths let a client smuggle a request past a proxy (RFC 9112, 6.3).
-            case length_of(Value) of
-                {ok, Given} when Length =:= none; Length =:= Given ->
-                    headers(Rest, {Socket, Deadline, Given}, Left - 1, Bytes - Size, Request);
-                _ -> {error, 400}
+        {ok, {http_header, _, Name, _, Value}, Size, Rest}
+          when Name =:= 'Host'; Name =:= 'Content-Length' ->
+            case once(Name, Value, Once) of
+                {ok, Now} ->
+                    headers(Rest, {Socket, Deadline, Now}, Left - 1, Bytes - Size, Request);
+                error -> {error, 400}
             end;
         {ok, {http_header, _, _, _, _}, Size, Rest} ->
             headers(Rest, From, Left - 1, Bytes - Size, Request);
         {ok, _, _, _} -> {error, 400};
         {error, _} = Error -> Error
+    end.
+
+%% A request of HTTP/1.1 has one host (RFC 9112, 3.2).
+with_host(#{version := Version}, Once) when Version >= {1, 1}, not is_map_key('Host', Once) ->
+    {error, 400};
+with_host(Request, _) -> {ok, Request}.
+
+%% Two lengths let a client smuggle a request past a proxy (RFC 9112, 6.3). The same length twice is
+%% allowed.
+once('Host', _, #{'Host' := _}) -> error;
+once('Host', Value, Once) -> {ok, Once#{'Host' => Value}};
+once('Content-Length', Value, Once) ->
+    case {length_of(Value), Once} of
+        {{ok, Length}, #{'Content-Length' := Other}} when Length =/= Other -> error;
+        {{ok, Length}, _} -> {ok, Once#{'Content-Length' => Length}};
+        {error, _} -> error
     end.
 
 %% A proxy may have joined equal headers: `5, 5'.

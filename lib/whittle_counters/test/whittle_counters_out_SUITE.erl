@@ -13,6 +13,9 @@
 
 suite() -> [{timetrap, {minutes, 2}}].
 
+%% A request of the metrics
+-define(GET, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").
+
 all() ->
     [readme, http, http_idle_clients, http_bad_requests, http_cut_off, http_too_long,
      http_crowd, http_gone, http_slow_clients, http_unread_crowd, http_unread_few, http_fresh,
@@ -94,34 +97,39 @@ http(_) ->
 http_bad_requests(_) ->
     {Pid, Port} = start(),
     Status = fun(Text) -> <<"HTTP/1.1 ", Code:3/binary, _/binary>> = request(Port, Text), Code end,
-    ?assertEqual(<<"404">>, Status("GET / HTTP/1.1\r\n\r\n")),
-    ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\n\r\n")),
+    ?assertEqual(<<"404">>, Status("GET / HTTP/1.1\r\nHost: h\r\n\r\n")),
+    ?assertEqual(<<"405">>, Status("POST /metrics HTTP/1.1\r\nHost: h\r\n\r\n")),
     ?assertEqual(<<"400">>, Status("nonsense\r\n\r\n")),
-    ?assertEqual(<<"400">>, Status("GET /metrics HTTP/1.1\r\nno header\r\n\r\n")),
+    ?assertEqual(<<"400">>, Status("GET /metrics HTTP/1.1\r\nHost: h\r\nno header\r\n\r\n")),
     Lengths = fun(Values) ->
-                      Status(["GET /metrics HTTP/1.1\r\n",
+                      Status(["GET /metrics HTTP/1.1\r\nHost: h\r\n",
                               [["Content-Length: ", Value, "\r\n"] || Value <- Values], "\r\n"])
               end,
     [?assertEqual({Values, <<"400">>}, {Values, Lengths(Values)})
      || Values <- [["5", "6"], ["5, 6"], ["x"], ["-1"], [""]]],
     [?assertEqual({Values, <<"200">>}, {Values, Lengths(Values)})
      || Values <- [["0"], ["5", "5"], ["5, 5"]]],
+    %% HTTP/1.0 needs no host.
+    [?assertEqual({Text, Code}, {Text, Status(["GET /metrics HTTP/", Text, "\r\n\r\n"])})
+     || {Text, Code} <- [{"1.0", <<"200">>}, {"1.1", <<"400">>}, {"1.1\r\nhost:", <<"200">>},
+                         {"1.1\r\nHost: a\r\nHost: a", <<"400">>}]],
     %% The client gets the answer although the endpoint does not read the body before it.
-    ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\n\r\n", binary:copy(<<0>>, 50000)])),
+    ?assertEqual(<<"405">>, Status(["POST /metrics HTTP/1.1\r\nHost: h\r\n\r\n",
+                                    binary:copy(<<0>>, 50000)])),
     [begin
          {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
          ok = gen_tcp:send(Socket, rand:bytes(rand:uniform(300))),
          ok = gen_tcp:close(Socket)
      end || _ <- lists:seq(1, 200)],
-    ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\n\r\n")),
+    ?assertEqual(<<"200">>, Status("GET /metrics?x=1 HTTP/1.1\r\nHost: h\r\n\r\n")),
     ?assertMatch([<<"HTTP/1.1 404", _/binary>>, <<>>],
-                 binary:split(request(Port, "HEAD / HTTP/1.1\r\n\r\n"), <<"\r\n\r\n">>)),
-    ?assertEqual(<<"200">>, Status("\r\nGET /metrics HTTP/1.1\r\n\r\n")),
-    ?assertEqual(<<"400">>, Status("\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n")),
-    ?assertMatch({_, _}, binary:match(request(Port, "PUT / HTTP/1.1\r\n\r\n"),
+                 binary:split(request(Port, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n"), <<"\r\n\r\n">>)),
+    ?assertEqual(<<"200">>, Status("\r\n" ?GET)),
+    ?assertEqual(<<"400">>, Status("\r\n\r\n" ?GET)),
+    ?assertMatch({_, _}, binary:match(request(Port, "PUT / HTTP/1.1\r\nHost: h\r\n\r\n"),
                                       <<"\r\nAllow: GET, HEAD\r\n">>)),
     ?assertMatch([<<"HTTP/1.1 200", _/binary>>, <<>>],
-                 binary:split(request(Port, "HEAD /metrics HTTP/1.1\r\n\r\n"),
+                 binary:split(request(Port, "HEAD /metrics HTTP/1.1\r\nHost: h\r\n\r\n"),
                               <<"\r\n\r\n">>)),
     stop(Pid).
 
@@ -133,13 +141,13 @@ http_idle_clients(_) ->
                 {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
                 Socket
             end || _ <- lists:seq(1, 20)],
-    [?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n"))
+    [?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, ?GET))
      || _ <- lists:seq(1, 5)],
     %% Clients that have their answer and do not close do not either.
     Open = [begin
                 {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
                                                [binary, {active, false}, {exit_on_close, false}]),
-                ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+                ok = gen_tcp:send(Socket, ?GET),
                 <<"HTTP/1.1 200", _/binary>> = receive_all(Socket, <<>>),
                 Socket
             end || _ <- lists:seq(1, 5)],
@@ -156,7 +164,7 @@ http_cut_off(_) ->
     wait(fun() ->
                  lists:keymember({undefined, scrape_cut_off}, 1, whittle_counters_table:rejected())
          end),
-    <<"HTTP/1.1 200", _/binary>> = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
+    <<"HTTP/1.1 200", _/binary>> = request(Port, ?GET),
     stop(Pid).
 
 %% The endpoint answers a request that is too long: the client sees the status and no reset,
@@ -164,20 +172,20 @@ http_cut_off(_) ->
 http_too_long(_) ->
     {Pid, Port} = start(),
     Status = fun(Text) -> <<"HTTP/1.1 ", Code:3/binary, _/binary>> = request(Port, Text), Code end,
-    Get = "GET /metrics HTTP/1.1\r\n",
+    Get = "GET /metrics HTTP/1.1\r\nHost: h\r\n",
     Bytes = fun(Count) -> binary:copy(<<"a">>, Count) end,
     [?assertEqual({Sent, Code}, {Sent, Status(Text)})
      || {Sent, Code, Text} <-
-            [{uri, <<"414">>, ["GET /", Bytes(9000), " HTTP/1.1\r\n\r\n"]},
+            [{uri, <<"414">>, ["GET /", Bytes(9000), " HTTP/1.1\r\nHost: h\r\n\r\n"]},
              {uri_without_end, <<"414">>, ["GET /", Bytes(200000)]},
-             {long_uri, <<"404">>, ["GET /", Bytes(8000), " HTTP/1.1\r\n\r\n"]},
+             {long_uri, <<"404">>, ["GET /", Bytes(8000), " HTTP/1.1\r\nHost: h\r\n\r\n"]},
              {header, <<"431">>, [Get, "a: ", Bytes(100000), "\r\n\r\n"]},
              {header_without_end, <<"431">>, [Get, "a: ", Bytes(100000)]},
-             {headers, <<"431">>, [Get, ["a: b\r\n" || _ <- lists:seq(1, 101)], "\r\n"]},
+             {headers, <<"431">>, [Get, ["a: b\r\n" || _ <- lists:seq(1, 100)], "\r\n"]},
              {bytes_of_headers, <<"431">>,
               [Get, [["a: ", Bytes(8000), "\r\n"] || _ <- lists:seq(1, 5)], "\r\n"]},
              {many_headers, <<"200">>,
-              [Get, ["a: b\r\n" || _ <- lists:seq(1, 100)], "\r\n"]},
+              [Get, ["a: b\r\n" || _ <- lists:seq(1, 99)], "\r\n"]},
              {long_header, <<"200">>, [Get, "a: ", Bytes(8000), "\r\n\r\n"]}]],
     %% The client sends single bytes, and does not send the end.
     {ok, Quick} = whittle_counters_http:start_link(#{port => 0, timeout => 1}),
@@ -191,7 +199,6 @@ http_too_long(_) ->
 http_crowd(_) ->
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 3600000}),
     Port = whittle_counters_http:port(Pid),
-    Get = "GET /metrics HTTP/1.1\r\n\r\n",
     Connect = fun(Options) ->
                       {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
                                                      [binary, {active, false} | Options]),
@@ -200,12 +207,12 @@ http_crowd(_) ->
     Crowd = [case I rem 3 of
                  0 ->
                      Socket = Connect([{exit_on_close, false}]),
-                     ok = gen_tcp:send(Socket, Get),
+                     ok = gen_tcp:send(Socket, ?GET),
                      <<"HTTP/1.1 200", _/binary>> = receive_all(Socket, <<>>),
                      Socket;
                  _ -> Connect([])
              end || I <- lists:seq(1, 600)],
-    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, Get)),
+    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, ?GET)),
     %% The endpoint has closed the oldest connections, and has as many open as it may.
     ?assertMatch({error, _}, gen_tcp:recv(hd(Crowd), 0)),
     {monitors, Open} = process_info(Pid, monitors),
@@ -225,7 +232,7 @@ http_gone(_) ->
                 {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, []),
                 Socket
             end || _ <- lists:seq(1, 100)],
-    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    ?assertMatch(<<"HTTP/1.1 200", _/binary>>, request(Port, ?GET)),
     [ok = gen_tcp:close(Socket) || Socket <- Idle],
     stop(Pid).
 
@@ -254,7 +261,7 @@ http_unread_crowd(_) ->
     {Pid, Port} = start(),
     Crowd = [unread(Port) || _ <- lists:seq(1, 300)],
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
-    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    ok = gen_tcp:send(Socket, ?GET),
     ?assertMatch({ok, <<"HTTP/1.1 200", _/binary>>}, gen_tcp:recv(Socket, 0, 8000)),
     Rest = receive_all(Socket, <<>>),
     ?assertMatch({_, _}, binary:match(Rest, <<"\nmany_total{id=\"50000\"} 1\n">>)),
@@ -279,7 +286,7 @@ http_fresh(_) ->
     [begin
          ok = ?W:inc(jobs_total, [a]),
          Line = iolist_to_binary(["\njobs_total{kind=\"a\"} ", integer_to_list(I), "\n"]),
-         Answer = request(Port, "GET /metrics HTTP/1.1\r\n\r\n"),
+         Answer = request(Port, ?GET),
          ?assertMatch({I, {_, _}}, {I, binary:match(Answer, Line)})
      end || I <- lists:seq(6, 50)],
     stop(Pid).
@@ -292,7 +299,7 @@ http_deadline(_) ->
     {ok, Pid} = whittle_counters_http:start_link(#{port => 0, timeout => 1000}),
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, whittle_counters_http:port(Pid),
                                    [binary, {active, false}, {show_econnreset, true}]),
-    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    ok = gen_tcp:send(Socket, ?GET),
     ?assertEqual(econnreset, until_error(Socket)),
     ?assert(lists:member({undefined, scrape_cut_off},
                          [Key || {Key, _} <- whittle_counters_table:rejected()])),
@@ -315,7 +322,7 @@ http_ends(_) ->
     Slow = [slow_client(Port) || _ <- lists:seq(1, 4)],
     ok = ?W:new(stuck, gauge, #{read => fun() -> receive never -> 1 end end}),
     {ok, Waits} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}]),
-    ok = gen_tcp:send(Waits, "GET /metrics HTTP/1.1\r\n\r\n"),
+    ok = gen_tcp:send(Waits, ?GET),
     wait(fun() ->
                  {monitors, Open} = process_info(Pid, monitors),
                  [1 || {process, P} <- Open,
@@ -335,7 +342,7 @@ many_series() ->
 unread(Port) ->
     {ok, Socket} = gen_tcp:connect({127, 0, 0, 1}, Port,
                                    [binary, {active, false}, {recbuf, 4096}]),
-    ok = gen_tcp:send(Socket, "GET /metrics HTTP/1.1\r\n\r\n"),
+    ok = gen_tcp:send(Socket, ?GET),
     Socket.
 
 %% Reads the first bytes of its answer, and nothing more.
@@ -401,10 +408,10 @@ restart(_) ->
     {Pid, Port} = start(),
     {ok, Statsd} = whittle_counters_statsd:start_link(#{port => 9}),
     ok = application:stop(whittle_counters),
-    ?assertMatch(<<"HTTP/1.1 503 ", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    ?assertMatch(<<"HTTP/1.1 503 ", _/binary>>, request(Port, ?GET)),
     ok = whittle_counters_statsd:push(Statsd),
     ok = application:start(whittle_counters),
-    ?assertMatch(<<"HTTP/1.1 200 ", _/binary>>, request(Port, "GET /metrics HTTP/1.1\r\n\r\n")),
+    ?assertMatch(<<"HTTP/1.1 200 ", _/binary>>, request(Port, ?GET)),
     stop(Pid),
     stop(Statsd).
 
