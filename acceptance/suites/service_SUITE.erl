@@ -13,6 +13,7 @@
          stopped_with_heart/1, not_running/1, other_cookie/1,
          no_name/1, requests_that_are_no_text/1,
          name_with_a_new_line/1, odd_program_names/1, wrong_words/1, stock_node_calls_it/1,
+         stock_node_finds_global_names/1,
          it_calls_a_stock_node/1,
          cookie_from_a_file/1, cookie_file_read_by_others/1,
          cookie_file_of_somebody_else/1, cookie_made_up/1,
@@ -51,14 +52,6 @@ end_per_group(_, Config) -> running:end_epmd(proplists:get_value(epmd, Config)).
 init_per_testcase(Case, Config) ->
     [{node, atom_to_list(Case)} | Config].
 
-%% A visible node would become a member of the cluster, for as long as the request takes.
-asked_by_a_hidden_node(Config) ->
-    {Port, <<"ready ", _/binary>>} = node(Config, []),
-    ?assertEqual({0, <<"[]\n">>}, ask(Config, ["--whittle-rpc", "erlang", "nodes", "visible"])),
-    {0, Hidden} = ask(Config, ["--whittle-rpc", "erlang", "nodes", "hidden"]),
-    ?assertMatch({match, _}, re:run(Hidden, "^\\['?whittle-[0-9]+@")),
-    stop(Port).
-
 asked_by_its_own_file(Config) ->
     {Port, <<"ready ", Pid/binary>>} = node(Config, []),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"])),
@@ -89,6 +82,14 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"42\n">>}, ask(Config, ["--whittle-rpc", "probe", "double", "21"])),
     {1, Failed} = ask(Config, ["--whittle-rpc", "probe", "double", "a"]),
     ?assertMatch({match, _}, re:run(Failed, "error.*arith|an error occurred when evaluating")),
+    stop(Port).
+
+%% A visible node would become a member of the cluster, for as long as the request takes.
+asked_by_a_hidden_node(Config) ->
+    {Port, <<"ready ", _/binary>>} = node(Config, []),
+    ?assertEqual({0, <<"[]\n">>}, ask(Config, ["--whittle-rpc", "erlang", "nodes", "visible"])),
+    {0, Hidden} = ask(Config, ["--whittle-rpc", "erlang", "nodes", "hidden"]),
+    ?assertMatch({match, _}, re:run(Hidden, "^\\['?whittle-[0-9]+@")),
     stop(Port).
 
 %% A signal ends the command at once, and the evaluation in the running node ends too.
@@ -340,6 +341,17 @@ stock_node_calls_it(Config) ->
                                      "-eval", Call], #{env => env(Config)})),
     stop(Port).
 
+%% The packed name turns on the feature `global'. Without it, the stock node would wait forever.
+stock_node_finds_global_names(Config) ->
+    {Port, _} = relay(Config, "relay_global", []),
+    Call = "[_, Host] = string:split(atom_to_list(node()), \"@\"),"
+        "pong = net_adm:ping(list_to_atom(\"relay_global@\" ++ Host)),"
+        "io:format(\"~p\", [global:sync()]), halt().",
+    ?assertEqual({0, <<"ok">>},
+                 running:run(erl(), ["-noshell", "-sname", "stock3", "-setcookie", "crumb",
+                                     "-eval", Call], #{env => env(Config)})),
+    stop(Port).
+
 it_calls_a_stock_node(Config) ->
     Stock = running:start(erl(), ["-noshell", "-sname", "stock2", "-setcookie", "crumb", "-eval",
                                   "io:format(\"~s~n\", [node()])"], #{env => env(Config)}),
@@ -388,8 +400,9 @@ fixed_port_without_epmd(Config) ->
     Env = [{"ERL_DIST_PORT", integer_to_list(Port)},
            {"ERL_EPMD_PORT", integer_to_list(running:free_port())}],
     {Node, <<"ready ", Pid/binary>>} = node(Config, Env),
-    %% With this port a node that looks for one that has ended finds itself, and logs that. The
-    %% first request loads code there, so the node answers before it monitors the asking one.
+    %% All nodes have this port, so a node that connects to one that has ended reaches itself, and
+    %% logs an error. The first request makes the running node load code. So it answers before it
+    %% monitors the node of the request.
     ?assertEqual({0, <<Pid/binary, "\n">>}, ask(Config, ["--whittle-pid"], Env)),
     ?assertEqual({0, <<"pong\n">>}, ask(Config, ["--whittle-ping"], Env)),
     running:signal(Node, "TERM"),

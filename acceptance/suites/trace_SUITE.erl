@@ -277,11 +277,13 @@ signals_are_passed_on(Config) ->
          %% Under `nohup' the tests themselves ignore this signal.
          Trace = running:start("/usr/bin/env",
                                ["--default-signal=HUP", whittle(), "trace", "-o", File, "--",
-                                "erl", "-noshell", "-eval", "io:put_chars(\"ready\\n\")."]),
+                                "erl", "-noshell", "-eval", "io:put_chars(\"ready\\n\")."],
+                               #{env => [{"ERL_CRASH_DUMP_SECONDS", "0"}]}),
          <<>> = running:until(Trace, <<"ready\n">>),
          running:signal(Trace, Signal),
          ?assertMatch({Code, _}, running:ended(Trace))
-     end || {Signal, Code} <- [{"HUP", 129}, {"USR1", 1}, {"TERM", 0}]],
+     end || {Signal, Code} <- [{"HUP", 129}, {"USR1", 1}, {"USR2", 140}, {"ALRM", 142},
+                             {"TERM", 0}]],
     ?assert(is_called({init, stop, 0}, File)).
 
 %% SIGINT to the command alone. The program is the output, because it stops on the first SIGINT, and

@@ -185,7 +185,7 @@ static void replace_output(void)
         dup2(to, STDOUT_FILENO);
 }
 
-/* NIFs call it too. */
+/* A NIF may call system(3) too, so only heart's calls change. */
 int WRAP(system)(const char *command)
 {
     if (running != NULL && running->run == heart_main)

@@ -125,7 +125,7 @@ request("rpc", _Node, _) ->
     {?MISUSED, "--whittle-rpc takes MODULE FUNCTION [TERM...]"};
 request("ping", Node, []) ->
     connect(Node),
-    %% The connection shows only that its `net_kernel' runs.
+    %% A connection shows only that the node's net_kernel runs, and not that it answers calls.
     case answers(Node) of
         true -> {0, "pong"};
         false -> throw(silent(Node))

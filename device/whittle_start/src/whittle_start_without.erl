@@ -76,10 +76,10 @@ joined([], _) -> [].
 unindented([$\s | Text]) -> unindented(Text);
 unindented(Text) -> Text.
 
-%% @doc Replaces `global_group:publish/2' without the feature `global', so without groups of nodes.
+%% @doc Replaces `global_group:publish/2' without the feature `global', so without global groups.
 %% Returns whether other nodes see this one in `nodes/0'.
--spec publish(Own :: hidden | normal, node()) -> boolean().
-publish(Own, _Node) -> Own =:= normal.
+-spec publish(Type :: hidden | normal, node()) -> boolean().
+publish(Type, _Node) -> Type =:= normal.
 
 %% @doc Replaces `prim_tty:handle_request/2' without the feature `terminal'. Returns what standard
 %% output gets for a request of `user_drv', as `prim_tty' does with the option `output => raw'.

@@ -18,6 +18,7 @@
         #{name := atom(),
           long := string(),
           short => char(),
+          given => string(),                  % the user's word for it: "-o" or "--output"
           value => string(),                  % the help shows it as the value; a flag has none
           one_of => fun(() -> [atom() | string()]), % the possible values
           why_not => fun((string()) -> unicode:chardata()), % why a value is not possible, or ""
@@ -243,8 +244,9 @@ wrong(Command, Values, Words, _) ->
     wrong(Command, Values, Words).
 
 wrong(#{arguments := Arguments, options := Options, name := Name} = Command, Values, Words) ->
-    Missing = lists:nthtail(min(length(Words), length(Arguments)), Arguments),
-    Extra = lists:nthtail(min(length(Words), length(Arguments)), Words),
+    Both = min(length(Words), length(Arguments)),
+    {_, Missing} = lists:split(Both, Arguments),
+    {_, Extra} = lists:split(Both, Words),
     %% The value comes first, because in `build --vm PATH' the option takes the argument that is
     %% missing.
     [[As, " needs a value"] || #{name := Key, given := As} <- Options,

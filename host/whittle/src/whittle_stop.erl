@@ -42,11 +42,9 @@ install() -> install(?LAST_MS).
 install(LastMs) ->
     ok = gen_event:swap_handler(erl_signal_server, {erl_signal_handler, []},
                                 {?MODULE, #state{worker = self(), last_ms = LastMs}}),
-    %% OTP lets SIGHUP end the VM. A SIGHUP that the caller ignores (nohup) stays ignored.
-    case ignores_hangup() of
-        true -> ok;
-        false -> os:set_signal(sighup, handle)
-    end.
+    %% OTP lets these end the VM. A SIGHUP that the caller ignores (nohup) stays ignored.
+    lists:foreach(fun(Signal) -> os:set_signal(Signal, handle) end,
+                  [sigusr2, sigalrm] ++ [sighup || not ignores_hangup()]).
 
 %% @doc Lets the work end in order. The first signal calls the function, which must return at once,
 %% and the VM goes on.
@@ -65,6 +63,7 @@ init({State, _}) -> {ok, State}.
 -spec handle_event(atom(), state()) -> {ok, state()} | no_return().
 handle_event(sigterm, State) -> signal(143, State);
 handle_event(sighup, State) -> signal(129, State);
+handle_event(Signal, State) when Signal =:= sigusr2; Signal =:= sigalrm -> signal(143, State);
 handle_event(sigusr1, State) -> stop(143, State);
 handle_event(_, State) -> {ok, State}.
 
@@ -100,6 +99,7 @@ signal(Code, #state{in_order = Fun, asked = none} = State) ->
 %% The script repeats its signal, and a terminal sends SIGHUP to both.
 signal(_, State) -> {ok, State}.
 
+-dialyzer({no_return, stop/2}).                 % the fun that halts the VM
 -spec stop(exit_code(), state()) -> no_return().
 stop(Code, #state{worker = Worker, last_ms = LastMs}) ->
     _ = spawn(fun() -> last_resort(LastMs) end),

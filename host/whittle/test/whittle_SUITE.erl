@@ -13,7 +13,7 @@
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
          interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
-         terminate/1, terminate_at_start/1, other_erl/1,
+         signals_to_the_script/1, terminate_at_start/1, other_erl/1,
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
@@ -37,7 +37,7 @@ all() ->
      keep_attributes, bad_inputs, bad_outputs, files_of_others, edited_dir, beside_a_source,
      input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
      interrupt_compiler, hangup, hangup_ignored, hangup_unread,
-     terminate, terminate_at_start, other_erl, terminate_blocked, full_disk, file_limit,
+     signals_to_the_script, terminate_at_start, other_erl, terminate_blocked, full_disk, file_limit,
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
@@ -936,10 +936,11 @@ compiling(Alive, Config) ->
     receive {Alive, {data, "open"}} -> ok end,
     file:list_dir(filename:join(?config(dir, Config), "tmp")).
 
-%% A supervisor sends SIGTERM to the script, and anybody any other signal.
-terminate(Config) ->
+%% Signals to the script alone. A supervisor sends SIGTERM.
+signals_to_the_script(Config) ->
     [?assertEqual({Name, Code}, {Name, ended_by(Name, Config)})
-     || {Name, Code} <- [{"TERM", 143}, {"USR1", 138}, {"USR2", 140}, {"ALRM", 142}]].
+     || {Name, Code} <- [{"TERM", 143}, {"USR1", 138}, {"USR2", 140},
+                         {"ALRM", 142}, {"PROF", 155}]].
 
 ended_by(Name, Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),
@@ -948,7 +949,8 @@ ended_by(Name, Config) ->
     [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
     {ok, Number} = file:read_file(Pid),
     "" = os:cmd("kill -" ++ Name ++ " " ++ string:trim(binary_to_list(Number))),
-    {Code, _} = to_end(Port),
+    {Code, Said} = to_end(Port),
+    ?assertNotEqual(nomatch, string:find(Said, "whittle: stopped; it left no unfinished files")),
     ?assertEqual(["pid"], files(Config)),
     Code.
 

@@ -20,8 +20,8 @@
           program := file:filename(),       % an executable of Whittle for the board's target
           natives := [atom()],              % the C libraries in its VM; they and `env' choose the
                                             % features of the kernel
-          name := string(),                 % of the program
-          version := string(),
+          name := binary(),                 % of the program
+          version := binary(),
           out := file:filename(),
           env => [string()],                % "NAME=VALUE", the program's environment
           runtime => whittle_runtime:options()}.

@@ -163,10 +163,10 @@ changed(#{seed := Seed} = Scenario, #{sources := Sources}, Options) ->
 run(Scenario, Commands, #{agents := Agents}, Tell, Keep) ->
     _ = Tell({starting_agents, Agents}),
     %% Machines have different clocks.
-    [Second, Whole] = case Commands of
-                          [_] -> [fun(Each) -> Each end, fun(Each) -> Each end];
-                          _ -> [fun whittle_load_second:without_delivery/1,
-                                fun whittle_load_result:without_delivery/1]
+    {Second, Whole} = case Commands of
+                          [_] -> {fun(Each) -> Each end, fun(Each) -> Each end};
+                          _ -> {fun whittle_load_second:without_delivery/1,
+                                fun whittle_load_result:without_delivery/1}
                       end,
     case whittle_load_run:run(Scenario, #{agents => Agents, commands => Commands, tell => Tell,
                                           keep => fun(Each) -> Keep(Second(Each)) end,

@@ -18,7 +18,7 @@
 %% agents, and removes the files. Without hosts, the agents run on this machine.
 -spec with_agent(whittle_load_scenario:scenario(),
                  #{files := pos_integer(), _ => _}, Hosts :: [string()],
-                 fun((whittle_make:event()) -> term()),
+                 fun((_) -> term()),              % gets each whittle_make:event()
                  fun(([command(), ...]) -> Result)) ->
           Result | {error, error() | whittle_load_hosts:error()}.
 with_agent(Scenario, #{files := Files}, Hosts, Tell, Fun) ->

@@ -13,7 +13,7 @@
         #{agents := pos_integer(),
           %% The agents take them in turn.
           commands := [whittle_load_build:command(), ...],
-          tell := fun((event()) -> term()),
+          tell := fun((_) -> term()),              % gets each event()
           %% Called once a second. A reason that is not `ok' stops the run.
           keep => fun((whittle_load_second:second()) -> ok | {stop, Reason :: term()}),
           %% The milliseconds in which some agent has to send its last sample. Default: 30,000
@@ -212,13 +212,14 @@ waiting() ->
 
 %% The agents that have not answered in time
 silent(#run{agents = Agents, options = #{tell := Tell}} = Run) ->
-    [begin
-         _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
-              || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
-         _ = catch port_close(Port),
-         _ = Tell({agent_silent, N})
-     end || {Port, N} <- maps:to_list(Agents)],
+    _ = [Tell({agent_silent, killed(Port, N)}) || {Port, N} <- maps:to_list(Agents)],
     lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents)).
+
+killed(Port, N) ->
+    _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
+         || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
+    _ = catch port_close(Port),
+    N.
 
 heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
     #{Port := N} = Agents,

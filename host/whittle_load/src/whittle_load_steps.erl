@@ -240,7 +240,7 @@ wait(Node, Arguments) ->
     end.
 
 %% @doc Reads a header field `{Name, Value}' of a request. The client itself writes some of them.
--spec header(whittle_load_read:node_(), settings()) ->
+-spec header(whittle_load_text:node_(), settings()) ->
           {binary(), whittle_load_agent:text()}.
 header({_, {tuple, [Name, Value]}}, Settings) ->
     case re:run(text(Name), ?TOKEN, [unicode, dollar_endonly, {capture, none}]) of

@@ -54,8 +54,7 @@ form(Tokens, End, Rest, Nodes) ->
 problem({Location, Module, Reason}) ->
     Place = case Location of
                 {_, _} -> Location;
-                Line when is_integer(Line) -> {Line, 1};
-                _ -> {1, 1}
+                Line when is_integer(Line) -> {Line, 1}
             end,
     {error, {Place, case lists:flatten(Module:format_error(Reason)) of
                         "syntax error before: " -> "the term has no end: write a dot behind it";

@@ -23,8 +23,7 @@
 read(File) ->
     case whittle_file:text(File) of
         {ok, Bytes} -> checked(File, whittle_term:parse(Bytes));
-        {error, Reason} when is_atom(Reason) -> {error, {unreadable, {settings, File, Reason}}};
-        {error, Line} -> {error, {bad_settings, {File, Line}}}
+        {error, Reason} -> {error, {unreadable, {settings, File, Reason}}}
     end.
 
 checked(File, {ok, [#{flags := Flags, environment := Environment} = Map]})

@@ -50,7 +50,12 @@
           %% in nanoseconds, if a response needs them
           pauses => {non_neg_integer(), [{non_neg_integer(), pos_integer()}]} | none,
           output => binary(),
-          directory => file:filename()}.
+          directory => file:filename(),
+          %% what the caller of whittle_measure_observe read at the end
+          snapshot => {ok, whittle_measure_account:account()}
+                    | {error, whittle_measure_snapshot:error()},
+          extra => boolean(),
+          end_of_vm => ok | timeout}.
 
 -define(IS_PAUSE(Kind), Kind =:= gc_pause_p50; Kind =:= gc_pause_p99; Kind =:= gc_pause_p999;
         Kind =:= gc_pause_max).

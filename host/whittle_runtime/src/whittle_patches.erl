@@ -78,7 +78,7 @@ nearest(Release, Known) ->
 
 %% @doc Tries all patches for a release on a tarball of its source, and lists the places to which
 %% they do not apply. It unpacks only the files that the patches change.
--spec unfit(file:filename(), whittle_source_archive:described(), file:filename()) ->
+-spec unfit(file:filename(), whittle_runtime:given(), file:filename()) ->
           {ok, [misfit()]} | {error, whittle_runtime:reason()}.
 unfit(Dir, #{release := Release, top := Top}, Tarball) ->
     whittle_work:steps(

@@ -383,10 +383,11 @@ input_error({error, {step_failed, #{step := "profile " ++ Name, log := Log, tail
 input_error(Result, _) ->
     Result.
 
-built(Job = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
-              variables := Variables}, Target, Flavor, Parts, Options) ->
+built(Given = #{name := Name, part := Part, source := #{vsn := Vsn}, inputs := Inputs,
+                variables := Variables}, Target, Flavor, Parts, Options) ->
     #{name := For, identify := Identify} = Target,
-    Level = maps:get(level, Job, []),
+    Level = maps:get(level, Given, []),
+    Job = maps:without([part, level], Given),
     Flavored = atom_to_list(Flavor),
     build(Job#{name := string:join([Name, For, Flavored | Level], "-"),
                inputs := maps:merge(Inputs, toolchain_ids(Parts)),
@@ -473,7 +474,8 @@ whole(#{target := Target, how := {Flavor, Level, _} = How, spec := Spec, erts :=
                              true -> contents(Cxx);
                              false -> none
                          end,
-                  target => in_cache(maps:without([summary, cpu, notes, packages], Target)),
+                  target => in_cache(maps:without([summary, cpu, notes, packages, identify],
+                                                  Target)),
                   components => whittle_components:table()},
       identify => Identify,
       variables => [{"ERTS", Erts}, {"LAUNCHER", Launcher}, {"CXX_PARTS", Cxx}]

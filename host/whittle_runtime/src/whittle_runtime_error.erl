@@ -34,7 +34,7 @@
         %% The machine
       | {no_compiler, #{missing := [string()], packages := [string()]}}
       | {no_tool, #{tool := string(), package := string()}}
-      | {ended_tool, #{command := string(), signal := pos_integer()}}
+      | {bad_tool, #{command := string(), status := pos_integer(), output := string()}}
       | {no_notice, #{component := string()}}
       | {disk_full, #{dir := file:filename()}}
       | {no_cache, #{}}
@@ -126,9 +126,17 @@ format({no_compiler, #{missing := Missing, packages := Packages}}) ->
      " packages ", lists:join(" ", Packages)];
 format({no_tool, #{tool := Tool, package := Package}}) ->
     ["this machine has no program ", Tool, "; install the package ", Package];
-format({ended_tool, #{command := Command, signal := Signal}}) ->
-    ["signal ", integer_to_list(Signal), " ended the command `", Command, "'; run it in the same"
-     " shell, and raise the limits that are too low for it (ulimit -a)"];
+format({bad_tool, #{command := Command, status := Status, output := Output}}) ->
+    ["the command `", Command, "' ",
+     case Status of
+         _ when Status > 128, Status =< 128 + 64 ->
+             ["was ended by signal ", integer_to_list(Status - 128)];
+         _ ->
+             Lines = [[": ", Line] || [_ | _] = Line <- [hd(string:split(Output, "\n"))]],
+             ["failed with exit code ", integer_to_list(Status) | Lines]
+     end,
+     "; run it in the same shell to find the cause, for example a limit that is too low"
+     " (ulimit -a)"];
 format({no_notice, #{component := Component}}) ->
     ["the license of ", Component, " requires a notice in every copy, but this machine has no such"
      " notice; install the package of ", Component, " again, with the documents in"

@@ -53,12 +53,12 @@ build(Job, Key, Options) ->
             Result
     end.
 
-%% @doc Returns all that can influence the bytes of a job's artifact. The error is `ended_tool', if
-%% a signal ended a command that prints a version.
+%% @doc Returns all that can influence the bytes of a job's artifact. The error is `bad_tool', if a
+%% command that prints a version cannot run here.
 -spec key(job()) -> {ok, map()} | {error, whittle_runtime:reason()}.
 key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
     Versions = [version(Command) || Command <- Identify],
-    case [Error || {ended_tool, _} = Error <- Versions] of
+    case [Error || {bad_tool, _} = Error <- Versions] of
         [] ->
             %% Do not rename a key here: that would build every VM again.
             {ok, Inputs#{plan => whittle_recipe:essence(Recipe),
@@ -70,16 +70,15 @@ key(#{recipe := Recipe, inputs := Inputs, identify := Identify} = Job) ->
         [Error | _] -> {error, Error}
     end.
 
-%% Returns the first line that a command prints. A program or file that is missing becomes a part
-%% of the key: the check before the build names its package.
+%% Returns the first line that a command prints, and its output on stderr. If a limit of the caller
+%% or a signal ends it, that says nothing about the compiler, and must not become a part of the key.
+%% A file that is missing may: the check before the build names its package.
 version(Command) ->
-    case whittle_program:capture("sh", ["-c", Command]) of
-        {ok, Output} ->
-            [Line | _] = string:split(Output, "\n"),
-            {ok, Line ++ "\n"};
-        {error, {status, Status, _}} when Status > 128 ->
-            {ended_tool, #{command => Command, signal => Status - 128}};
-        {error, _} = Error -> Error
+    Script = ["v=$(", Command, ") || exit; printf '%s\\n' \"${v%%\n*}\""],
+    case whittle_program:capture("sh", ["-c", lists:append(Script)]) of
+        {error, {status, Status, Output}} when Status >= 126 ->
+            {bad_tool, #{command => Command, status => Status, output => Output}};
+        Result -> Result
     end.
 
 %% Writes the files that a recipe expects in its work directory.

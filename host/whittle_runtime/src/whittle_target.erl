@@ -42,8 +42,9 @@
           flavors := [size | speed],
           emulator := [string()],       % the command that runs its programs here; the
                                         % last word is the emulator; [] if none is needed
-          identify := [string()],       % commands whose first line is the version of
-                                        % compiler and C library, for the cache key
+          identify := [string()],       % commands; the first line that each prints tells
+                                        % the version of compiler or C library, for the
+                                        % cache key
           packages := [string()],       % Debian packages with compiler and C library
           libraries := [library()],     % libraries that the compiler links in
           notes := [string()]}.         % notes for a user

@@ -9,7 +9,7 @@
 -export([all/0, groups/0, suite/0, init_per_testcase/2, end_per_testcase/2,
          init_per_group/2, end_per_group/2]).
 -export([targets_are_described/1, emulator_in_a_relative_directory/1,
-         unknown_words/1, no_compiler/1, compiler_that_a_signal_ends/1, no_source/1,
+         unknown_words/1, no_compiler/1, versions_of_the_compiler/1, no_source/1,
          patch_that_does_not_apply/1, bad_series/1, recipes_name_no_place/1,
          libraries_of_natives/1, recipes_follow_the_target/1, levels_of_optimization/1, no_notice/1,
          profiles/1, damaged_profile/1, profiles_are_complete/1,
@@ -25,7 +25,7 @@ suite() ->
 
 all() ->
     [targets_are_described, emulator_in_a_relative_directory, unknown_words, no_compiler,
-     compiler_that_a_signal_ends, no_source, patch_that_does_not_apply, bad_series,
+     versions_of_the_compiler, no_source, patch_that_does_not_apply, bad_series,
      recipes_name_no_place,
      libraries_of_natives, recipes_follow_the_target, levels_of_optimization,
      profiles, damaged_profile, profiles_are_complete, no_notice, libraries_of_flavors,
@@ -355,16 +355,23 @@ notice_of_the_compiler(Config) ->
     ?assertEqual(ok, whittle_components:check(
                        Library(filename:join(dir(Config), "$(echo notice)")))).
 
-%% A limit of the caller may end it. The end must not become a part of the cache's key.
-compiler_that_a_signal_ends(_) ->
+%% The key has the first line that a command prints, and never the end of a command that a limit of
+%% the caller has stopped.
+versions_of_the_compiler(_) ->
     Key = fun(Commands) ->
-                  whittle_runtime_job:key(#{recipe => [], inputs => #{},
-                                            identify => Commands})
+                  whittle_runtime_job:key(#{recipe => [], inputs => #{}, identify => Commands})
           end,
-    {ok, #{compiler := Versions}} = Key(["echo one; echo two", "exit 2"]),
-    ?assertEqual([{ok, "one\n"}, {error, {status, 2, ""}}], Versions),
-    ?assertEqual({error, {ended_tool, #{command => "kill -SEGV $$", signal => 11}}},
-                 Key(["echo one", "kill -SEGV $$"])).
+    {ok, #{compiler := Versions}} = Key(["echo one; echo two", "echo warning >&2; echo one",
+                                         "exit 2"]),
+    ?assertEqual([{ok, "one\n"}, {ok, "warning\none\n"}, {error, {status, 2, ""}}], Versions),
+    Format = fun({error, Reason}) ->
+                     lists:flatten(whittle_runtime_error:format(Reason))
+             end,
+    ?assertEqual("the command `kill -SEGV $$' was ended by signal 11; run it in the same shell to "
+                 "find the cause, for example a limit that is too low (ulimit -a)",
+                 Format(Key(["echo one", "kill -SEGV $$"]))),
+    ?assertMatch("the command `echo no memory >&2; exit 127' failed with exit code 127: no memory; "
+                 "run it" ++ _, Format(Key(["echo no memory >&2; exit 127"]))).
 
 %% Formats every reason that whittle_runtime_error knows.
 every_error_is_one_line(_) ->
@@ -380,7 +387,8 @@ every_error_is_one_line(_) ->
               {no_cache, #{}},
               {cache_space, #{dir => "d"}},
               {no_notice, #{component => "c"}},
-              {ended_tool, #{command => "c", signal => 11}},
+              {bad_tool, #{command => "c", status => 139, output => "a\nb"}},
+              {bad_tool, #{command => "c", status => 127, output => "a\nb"}},
               {no_tool, #{tool => "flock", package => "util-linux"}},
               {no_compiler, #{missing => ["a", "b"], packages => ["c"]}},
               {bad_patch, #{patch => "p", otp => "29.1", log => "l", tail => []}},

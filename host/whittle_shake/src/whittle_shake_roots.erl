@@ -74,10 +74,20 @@ made() ->
     [{Atom, root("the VM")} || {_, Atoms} <- Terms, Atom <- Atoms].
 
 %% @doc Lists the packed flags of the VM. They stand in `vm.args' and in the variables that hold
-%% flags, and begin with a dash.
+%% flags, and begin with a dash. For settings of an application it adds `-App Key Value'.
 -spec flags(whittle_system:system()) -> [string()].
 flags(System) ->
-    [Word || {_, Words} <- flag_words(System), [$- | _] = Word <- Words].
+    Apps = ["-" ++ atom_to_list(Name) || #{name := Name} <- whittle_system:apps(System)],
+    lists:append([[Word || [$- | _] = Word <- Words]
+                  ++ ["-App Key Value" || sets_application(Words, Apps)]
+                  || {_, Words} <- flag_words(System)]).
+
+sets_application([Flag | Words], Apps) ->
+    lists:member(Flag, Apps) andalso is_setting(Words) orelse sets_application(Words, Apps);
+sets_application([], _) -> false.
+
+is_setting([[Key | _], [Value | _] | _]) -> Key =/= $- andalso Value =/= $-;
+is_setting(_) -> false.
 
 %% Internal
 

@@ -12,11 +12,37 @@
 -export([features_are_of_otp/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
 -export([own_functions_first/1]).
--export([too_much_in_attributes/1, damaged_modules/1]).
+-export([settings_turn_features_on/1, too_much_in_attributes/1, damaged_modules/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 %% Facts
+
+%% Each setting makes a stock node start or call the feature.
+settings_turn_features_on(_) ->
+    On = fun(Settings) ->
+                 [Name || {Name, _} <- whittle_shake_feature:asked_for(
+                                         Settings, whittle_shake_feature:standard(whole))]
+         end,
+    [?assertEqual([distribution, global], On(#{flags => [Flag]})) || Flag <- ["-name", "-sname"]],
+    [?assertEqual({Setting, [Feature]}, {Setting, On(#{config => [Setting]})})
+     || {Setting, Feature} <- [{start_boot_server, peer}, {start_dist_ac, global},
+                               {sync_nodes_mandatory, distribution},
+                               {sync_nodes_optional, distribution}, {shell_history, disk_log}]],
+    %% A value that the VM gets as a flag is a term in text.
+    System = fun(Flags) ->
+                     Kernel = #{name => kernel, vsn => "1", files => #{}, modules => #{},
+                                spec => {application, kernel, []}, origin => #{kind => otp}},
+                     whittle_system:put_file(
+                       <<"vm.args">>, #{mode => 8#644, bytes => Flags},
+                       whittle_system:put_app(Kernel, whittle_system:new(#{name => "s", vsn => "1",
+                                                                           otp => "29"})))
+             end,
+    [?assertEqual({Flags, Features}, {Flags, On(#{flags => whittle_shake_roots:flags(
+                                                             System(Flags))})})
+     || {Flags, Features} <- [{<<"-kernel start_pg true">>, [terms]}, {<<"-kernel x">>, []},
+                              {<<"-other start_pg true -kernel">>, []},
+                              {<<"+P 1024 -heart -kernel a 1 b 2">>, [terms]}]].
 
 %% The plan needs the names in attributes. So Whittle refuses a module whose attributes are too
 %% large or have too many names. It does not decode them.

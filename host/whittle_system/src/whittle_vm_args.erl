@@ -12,14 +12,13 @@ words(Text) ->
 
 %% @doc Checks a text that each start reads. The launcher refuses `-env' and `-args_file' without
 %% their values, and a zero byte hides the rest from it. The notes tell what it accepts and what is
-%% probably a mistake: a quote without end, and a first word that is no flag. The words of a
-%% template are not known before its variables (`${NAME}') have values, so only a zero byte counts
-%% there.
+%% probably a mistake: a quote without end, and a first word that is no flag. If a word has a
+%% variable (`${NAME}'), the words are known only at a start, so only a zero byte counts.
 -spec check(binary()) -> {ok, Notes :: [unicode:chardata()]} | {error, unicode:chardata()}.
 check(Text) ->
     Words = words(Text),
-    IsTemplate = lists:any(fun(Word) -> binary:match(Word, <<"${">>) =/= nomatch end, Words),
-    case {binary:split(Text, <<0>>), IsTemplate, short_of_values(Words)} of
+    HasVariables = lists:any(fun(Word) -> binary:match(Word, <<"${">>) =/= nomatch end, Words),
+    case {binary:split(Text, <<0>>), HasVariables, short_of_values(Words)} of
         {[Before, _], _, _} -> {error, ["line ", line(Before), " has a zero byte"]};
         {_, true, _} -> {ok, []};
         {_, false, {true, Flag}} ->
@@ -33,8 +32,7 @@ check(Text) ->
 
 line(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))).
 
-is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+;
-is_flag(<<>>) -> false.
+is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+.
 
 %% Returns the text before a word that ends within a quote. A backslash at the end of the text would
 %% take the first of the two newlines.

@@ -92,6 +92,7 @@ named({Kind, Name}, File, {Dirs, Apps} = Where, Seen) ->
         [] -> Seen
     end.
 
+-dialyzer({no_return, attributes/2}).           % the fun that throws
 %% Finds the attributes without reading the whole text into tokens.
 attributes(File, Text) ->
     case attribute_places(Text) of

@@ -146,15 +146,16 @@ remove_abandoned(Base, Own) ->
     %% Names that are no UTF-8 are none of Whittle's; list_dir/1 leaves them out.
     case {file:read_link_info(Own, [raw]), pid_namespace(), file:list_dir(Base)} of
         {{ok, #file_info{uid = User}}, Here, {ok, Names}} when Here =/= ?UNKNOWN ->
-            [remove_tree(Dir)
-             || Name <- Names,
-                {match, [Process]} <- [re:run(Name, "^whittle(?:-[a-z]+)?-([0-9]+)-" ++ Here
-                                              ++ "-[0-9]+-[0-9]+$",
-                                              [unicode, {capture, all_but_first, list}])],
-                not filelib:is_dir("/proc/" ++ Process),
-                Dir <- [filename:join(Base, Name)],
-                {ok, #file_info{type = directory, uid = Of}} <- [file:read_link_info(Dir, [raw])],
-                Of =:= User],
+            _ = [remove_tree(Dir)
+                 || Name <- Names,
+                    {match, [Process]} <- [re:run(Name, "^whittle(?:-[a-z]+)?-([0-9]+)-" ++ Here
+                                                  ++ "-[0-9]+-[0-9]+$",
+                                                  [unicode, {capture, all_but_first, list}])],
+                    not filelib:is_dir("/proc/" ++ Process),
+                    Dir <- [filename:join(Base, Name)],
+                    {ok, #file_info{type = directory, uid = Of}}
+                        <- [file:read_link_info(Dir, [raw])],
+                    Of =:= User],
             ok;
         _ -> ok
     end.

@@ -9,7 +9,7 @@
 
 %% @doc Starts the application. If the environment variable WHITTLE_LOAD_AGENT is `stdio', it obeys
 %% a coordinator on standard input, and owns the VM.
--spec start(application:start_type(), term()) -> supervisor:startlink_ret().
+-spec start(application:start_type(), term()) -> {ok, pid()} | {error, term()}.
 start(_, _) ->
     supervisor:start_link({local, ?MODULE}, ?MODULE, os:getenv("WHITTLE_LOAD_AGENT")).
 

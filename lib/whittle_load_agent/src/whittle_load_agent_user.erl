@@ -343,10 +343,10 @@ closed(#user{socket = Socket, held = Held, beat = Beat} = User) ->
              true -> whittle_load_agent_tally:count(released);
              false -> ok
          end,
-    case Socket of
-        {tcp, Tcp} -> gen_tcp:close(Tcp);
-        {tls, Tls} -> ssl:close(Tls)
-    end,
+    _ = case Socket of
+            {tcp, Tcp} -> gen_tcp:close(Tcp);
+            {tls, Tls} -> ssl:close(Tls)
+        end,
     ok = forget(),
     User#user{socket = none, client = none, events = [], held = false, beat = none}.
 
