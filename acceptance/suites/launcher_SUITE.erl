@@ -21,7 +21,7 @@
          address_without_a_name/1, tcp/1, udp/1, sockets/1, own_flags/1, unknown_own_flag/1,
          bare_words/1,
          info/1, damaged/1, cut_off/1, not_a_pack/1, stripped/1, settings_that_say_nothing/1,
-         config_file/1, vm_args_file/1, flags_variables/1]).
+         config_file/1, vm_args_file/1, flags_variables/1, stray_word_in_the_flags/1]).
 
 all() -> [{group, file}, {group, directory}, {group, shaken}, {group, cut}, {group, cold}].
 
@@ -727,6 +727,11 @@ flags_variables(Config) ->
     [?assertEqual({0, <<"\"from a flag\"\n">>},
                   probe(Config, ["color"], #{env => [{Name, "-probe color '\"from a flag\"'"}]}))
      || Name <- ["ERL_AFLAGS", "ERL_FLAGS", "ERL_ZFLAGS"]].
+
+%% As an argument of -noshell, the word would make the VM evaluate standard input.
+stray_word_in_the_flags(Config) ->
+    ?assertEqual({0, <<"{ok,[[]]}\n">>},
+                 probe(Config, ["flag", "noshell"], #{env => [{"ERL_FLAGS", "sname gateway"}]})).
 
 %% Shared functions
 

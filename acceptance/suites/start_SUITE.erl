@@ -354,9 +354,11 @@ cookie_on_the_command_line(Config) ->
     ?assertEqual({0, <<"b\n">>}, Cookie("-setcookie b -setcookie x@host other")),
     {2, Said} = Cookie("-setcookie -secret"),
     ?assertMatch({match, _}, re:run(Said, "-setcookie: has no cookie after it")),
-    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one\n">>},
+    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one, or set "
+                       "the variable that stands for it\n">>},
                  probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname"}])),
-    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one\n">>},
+    ?assertMatch({2, <<"probe: -sname: has no node name after it; add one, or set "
+                       "the variable that stands for it\n">>},
                  probe(Config, ["cookie"], [{"ERL_FLAGS", "-sname -setcookie b"}])),
     %% RELEASE_NODE replaces -sname with its values, and no other flag.
     ?assertEqual({0, <<"b\n">>}, Cookie("-sname -setcookie b")),

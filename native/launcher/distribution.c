@@ -84,7 +84,8 @@ static const char *set_node_name(struct flags *flags)
     if (node == NULL && given != NULL) {
         node = flags_value(flags, given + 1);
         if (node == NULL)
-            refuse(EXIT_MISUSED, given, "has no node name after it; add one");
+            refuse(EXIT_MISUSED, given,
+                   "has no node name after it; add one, or set the variable that stands for it");
     }
     flags_remove(flags, "name", ALL_VALUES);
     flags_remove(flags, "sname", ALL_VALUES);
@@ -468,7 +469,12 @@ void distribution_set_up(struct flags *flags)
 const char *distribution_for_control(struct flags *flags, const char *own_flag)
 {
     const char *node = set_node_name(flags);
+    const char *kind = variable("RELEASE_DISTRIBUTION");
 
+    if (node == NULL && kind != NULL && strcmp(kind, "none") == 0)
+        refuse(EXIT_FAILED, own_flag,
+             "RELEASE_DISTRIBUTION=none means a node without a name, and a request needs one: set "
+             "it as for the node, to sname or name");
     if (node == NULL)
         refuse(EXIT_FAILED, own_flag,
              "the name of the running node is unknown: set RELEASE_NODE to it here, as for the "

@@ -245,7 +245,8 @@ connect(Node) ->
     case net_kernel:connect_node(Node) of
         true -> ok;
         _ -> throw({?FAILED, io_lib:format("~ts does not answer: it is not running, or it is "
-                                           "stopped (SIGSTOP), or it has another cookie (set "
+                                           "stopped (SIGSTOP), or it has another name, epmd port "
+                                           "or cookie (set RELEASE_NODE, ERL_EPMD_PORT, and "
                                            "RELEASE_COOKIE or WHITTLE_COOKIE_FILE as for the "
                                            "node)",
                                            [Node])})
@@ -383,10 +384,18 @@ parse(Text, Parser) ->
         {ok, Tokens, End} ->
             case Parser(with_dot(Tokens, End)) of
                 {ok, Parsed} -> Parsed;
-                {error, {_, erl_parse, Why}} -> misread(Text, erl_parse:format_error(Why))
+                {error, {_, erl_parse, Why}} -> misread(Text, wrong(erl_parse:format_error(Why)))
             end;
         {error, {_, erl_scan, Why}, _} ->
             misread(Text, erl_scan:format_error(Why))
+    end.
+
+%% The user has not written the final dot, and need not know the words of the parser.
+wrong(Why) ->
+    case lists:flatten(Why) of
+        "syntax error before: '.'" -> "it ends too soon";
+        "bad term" -> "write a term without variables and calls";
+        _ -> Why
     end.
 
 with_dot(Tokens, End) ->

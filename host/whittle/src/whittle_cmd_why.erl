@@ -89,6 +89,8 @@ several(whole, _) -> " are loaded at once with their module".
 line({Mfa, {kept, [{_, Reason} | _]}}) -> [whittle_shake_name:text(Mfa), ":", step(Reason)];
 line({Mfa, {unseen, _}}) ->
     [whittle_shake_name:text(Mfa), gone(cold), ": the recorded run did not call it"];
+line({Mfa, {unsplit, _}}) ->
+    [whittle_shake_name:text(Mfa), gone(whole), "; the recorded run did not call it"];
 line({Mfa, {Gone, _}}) -> [whittle_shake_name:text(Mfa), gone(Gone)].
 
 text({Mfa, {kept, Way}}) ->
@@ -96,6 +98,10 @@ text({Mfa, {kept, Way}}) ->
 text({Mfa, {unseen, Way}}) ->
     [whittle_shake_name:text(Mfa), gone(cold),
      ": the recorded run did not call it. The path to it:\n",
+     [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
+text({Mfa, {unsplit, Way}}) ->
+    [whittle_shake_name:text(Mfa), ": the recorded run did not call it, but the VM loads it with "
+     "its module, because splitting the module saves nothing. The path to it:\n",
      [[step(Reason), $\n] || {_, Reason} <- Way], $\n];
 text({Mfa, {whole, []}}) ->
     [whittle_shake_name:text(Mfa), ": no kept function calls it, but the VM loads it with its "
@@ -123,7 +129,7 @@ step({named, Module, Function}) ->
      " mentions the function"];
 step({whole, By}) -> ["  Whittle keeps its whole module for ", origin(By)].
 
-json({Mfa, {kept, Way}}) ->
+json({Mfa, {There, Way}}) when There =:= kept; There =:= unsplit ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,
       way => [reason(Reason) || {_, Reason} <- Way]};
 json({Mfa, {unseen, Way}}) ->

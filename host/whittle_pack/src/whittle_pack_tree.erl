@@ -117,7 +117,7 @@ virtual(Path) ->
 
 %% Makes the settings for the launcher and the VM.
 settings(System, Env) ->
-    [text(<<"etc/flags">>, [flags(), script_name(System)]),
+    [text(<<"etc/flags">>, [flags(), script_name(System), last_flag()]),
      text(<<"etc/env">>, Env)]
         ++ [File#{path => <<"etc/", Path/binary>>}
             || {Path, File} <- files(whittle_system:files(System)),
@@ -154,6 +154,10 @@ script_name(System) ->
         undefined -> [];
         _Module -> "-whittle_argv0 true\n"
     end.
+
+%% A stray word before the first flag of vm.args or ERL_FLAGS becomes an argument of the flag before
+%% it. OTP ignores a -noshell that has one, and would evaluate standard input.
+last_flag() -> "-whittle_flags\n".
 
 env(System) ->
     Lines = [{Name, line(Name, Value)}

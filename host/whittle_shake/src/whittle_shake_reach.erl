@@ -455,9 +455,10 @@ turned_on(Feature, Origin, What,
                           whittle_shake_feature:brings(Feature, Features)),
     lists:foldl(fun({Mfa, Reason}, S) -> edge(Mfa, Reason, S) end, Brought, Waiting).
 
-needed(Feature, Origin, What, #state{features = Features} = State) ->
+needed(Feature, Origin, What, #state{features = Features, off = Off} = State) ->
     lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, State,
-                whittle_shake_feature:needs(Feature, Features)).
+                whittle_shake_feature:needs(Feature, Features)
+                ++ (whittle_shake_feature:also(Feature, Features) -- Off)).
 
 feature(Name) -> ["the feature ", atom_to_list(Name)].
 

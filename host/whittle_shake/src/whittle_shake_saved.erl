@@ -20,11 +20,11 @@
           sizes := #{mfa() => non_neg_integer()}}.
 
 %% A kept function has the path from a root to it, last step first. An unseen function is reached,
-%% but cold because a run did not call it. The others are not reached. They have their possible
-%% callers and the features that are off. A `whole' function is hot, because all of its module is
-%% hot.
+%% but cold because a run did not call it; an unsplit one is hot all the same, because all of its
+%% module is hot. The others are not reached. They have their possible callers and the features that
+%% are off. A `whole' function is hot like an unsplit one.
 -type verdict() ::
-        {kept | unseen, [{mfa(), whittle_shake_reach:reason()}]}
+        {kept | unseen | unsplit, [{mfa(), whittle_shake_reach:reason()}]}
       | {cut | cold | whole, [{whittle_shake_feature:name(), whittle_shake_reach:reason()}]}.
 
 -type weight() ::
@@ -165,8 +165,11 @@ whole(System) ->
     maps:from_keys([M || {_, M, _} <- whittle_system:modules(System), not is_map_key(M, Cold),
                          not is_map_key(whittle_system:companion(M), Cold)], []).
 
-there({M, _, _} = Mfa, #{unseen := Unseen, whole := Whole})
-  when is_map_key(Mfa, Unseen), not is_map_key(M, Whole) -> unseen;
+there({M, _, _} = Mfa, #{unseen := Unseen, whole := Whole}) when is_map_key(Mfa, Unseen) ->
+    case Whole of
+        #{M := _} -> unsplit;
+        #{} -> unseen
+    end;
 there(_, _) -> kept.
 
 gone(_, #{missing := crash}) -> cut;
@@ -186,7 +189,7 @@ matches(_, _) -> false.
 -spec weights(saved()) -> #{roots := [weight()], on := [weight()], off := [weight()]}.
 weights(#{reached := #{live := Live, on := On, prices := Prices}, sizes := Sizes,
           homes := Homes} = Saved) ->
-    Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Saved) =:= kept],
+    Here = [Mfa || Mfa <- maps:keys(Live), there(Mfa, Saved) =/= unseen],
     All = lists:sum([maps:get(Mfa, Sizes) || Mfa <- Here]),
     Roots = maps:groups_from_list(fun(Mfa) -> root(Mfa, Live, Homes) end, Here),
     Features = whittle_shake_feature:standard(program),

@@ -7,7 +7,7 @@
 -export([names/1, no_names/1, names_come_back/1, lists_of_names/1, files_of_names/1,
          names_find/1, near_names/1]).
 -export([account_comes_back/1, damaged_account/1, foreign_account/1, weights/1,
-         weights_of_the_program/1]).
+         weights_of_the_program/1, why_unseen/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
 -export([features_are_of_otp/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
@@ -24,7 +24,7 @@ settings_turn_features_on(_) ->
                  [Name || {Name, _} <- whittle_shake_feature:asked_for(
                                          Settings, whittle_shake_feature:standard(whole))]
          end,
-    [?assertEqual([distribution, global], On(#{flags => [Flag]})) || Flag <- ["-name", "-sname"]],
+    [?assertEqual([distribution], On(#{flags => [Flag]})) || Flag <- ["-name", "-sname"]],
     [?assertEqual({Setting, [Feature]}, {Setting, On(#{config => [Setting]})})
      || {Setting, Feature} <- [{start_boot_server, peer}, {start_dist_ac, global},
                                {sync_nodes_mandatory, distribution},
@@ -276,6 +276,17 @@ weights_of_the_program(_) ->
                                                      Live#{{m, g, 0} => 1})}),
     ?assertEqual([{<<"the application app">>, 2}, {<<"test">>, 1}],
                  [{Name, Functions} || #{name := Name, functions := Functions} <- Roots]).
+
+%% The recorded run did not call m:f/0. It is cold, unless the VM loads all of its module.
+why_unseen(_) ->
+    Unseen = (account())#{unseen := #{{m, f, 0} => []}},
+    Why = fun(Saved) ->
+                  [{{m, f, 0}, {Verdict, [{{m, f, 0}, _}]}}] =
+                      whittle_shake_saved:why({m, f, 0}, Saved),
+                  {Verdict, maps:get(roots, whittle_shake_saved:weights(Saved))}
+          end,
+    ?assertEqual({unseen, []}, Why(Unseen)),
+    ?assertMatch({unsplit, [#{name := <<"test">>}]}, Why(Unseen#{whole := #{m => []}})).
 
 account() ->
     #{reached => #{live => #{{m, f, 0} => {called, {root, "test"}}}, modules => #{}, on => #{},

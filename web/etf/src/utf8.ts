@@ -30,6 +30,13 @@ export function decodeUtf8(bytes: Uint8Array, start: number, end: number): strin
     return text;
 }
 
+/** Decodes the name of an atom in bytes[start, end), which must be UTF-8. */
+export function decodeAtom(bytes: Uint8Array, start: number, end: number): string {
+    const name = utf8Text(bytes, start, end);
+    if (name === undefined) throw new EtfError("utf8", "an atom's name is not UTF-8", start);
+    return name;
+}
+
 /**
  * Decodes text, or returns undefined if it is not UTF-8. To throw an error would take as long as to
  * decode a hundred texts.
