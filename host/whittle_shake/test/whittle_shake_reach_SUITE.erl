@@ -13,7 +13,8 @@
          natives/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([named_in_a_command_line/1, names_from_text/1]).
--export([feature_off/1, feature_on/1, feature_of_start/1, feature_with_another/1, feature_named/1, function_named/1,
+-export([feature_off/1, feature_on/1, feature_of_start/1, feature_with_another/1,
+         feature_named/1, function_named/1,
          feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
 -export([plausible_way/1, plausible_pair/1, way/1, same_in_each_vm/1, what_is_kept_runs/1,
@@ -447,7 +448,7 @@ feature_called_through(_) ->
           {"ets:from_dets(x, y)", [dets, memory_files]},
           {"dets:table(x)", [dets, eval, memory_files, terms]},
           {"escript:create(x, [])", [archives, compressed_files, eval, memory_files, terms]},
-          {"net_adm:host_file()", [distribution, inet, terms]},
+          {"net_adm:host_file()", [distribution, global, inet, terms]},
           {"inet_res:lookup(x, in, a)", [inet, inet6, resolver]},
           {"uri_string:parse(x)", []},
           {"gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}])", [inet]},
