@@ -6,7 +6,7 @@ import type { Limits } from "./limits.js";
  * - `version`: the input does not start with 131;
  * - `tag`: no term starts with this byte, or such a term is not allowed here;
  * - `value`: a field holds a value that its tag forbids (a NaN, an arity that is not an integer);
- * - `utf8`: a text is not UTF-8;
+ * - `utf8`: bytes that must be text are not UTF-8;
  * - `duplicate`: a map or a record has the same key twice;
  * - `key`: a JavaScript object cannot safely hold a map key;
  * - `inflate`: compressed data is damaged or does not have the announced size;

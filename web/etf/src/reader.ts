@@ -9,7 +9,7 @@ import { checkedLimits, type Limits } from "./limits.js";
 import { alone, MAX_KEYS, MAX_SHAPES, Shape } from "./shape.js";
 import { Atom } from "./term.js";
 import { Tag } from "./tags.js";
-import { checkBytes, decodeAtom, latin1Text } from "./utf8.js";
+import { checkBytes, latin1Text } from "./utf8.js";
 
 /** A term and the number of its bytes. */
 export interface Prefix<T> {
@@ -202,7 +202,7 @@ export abstract class Reader<T, K, L> extends Input {
         const length = isShort ? view.getUint8(pos + 1) : view.getUint16(pos + 1);
         const start = pos + (isShort ? 2 : 3);
         this.pos = start + length;
-        const name = this.text(start, length, tag > Tag.SmallAtom ? decodeAtom : latin1Text);
+        const name = this.text(start, length, tag > Tag.SmallAtom ? undefined : latin1Text);
         // An atom has at most 255 characters.
         if (length > 255 && [...name].length > 255) this.forbidden(pos);
         return name;

@@ -26,15 +26,8 @@ export function checkBytes(value: unknown, what: string): asserts value is Uint8
 export function decodeUtf8(bytes: Uint8Array, start: number, end: number): string {
     const text = utf8Text(bytes, start, end);
     if (text === undefined)
-        throw new EtfError("utf8", 'text is not UTF-8: try binaries: "either"', start);
+        throw new EtfError("utf8", 'not UTF-8: a binary needs binaries: "either"', start);
     return text;
-}
-
-/** Decodes the name of an atom in bytes[start, end), which must be UTF-8. */
-export function decodeAtom(bytes: Uint8Array, start: number, end: number): string {
-    const name = utf8Text(bytes, start, end);
-    if (name === undefined) throw new EtfError("utf8", "an atom's name is not UTF-8", start);
-    return name;
 }
 
 /**

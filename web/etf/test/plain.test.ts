@@ -285,7 +285,7 @@ test("sets of keys with one hash are told apart", () => {
 
 test("text that is not UTF-8 is refused with the option that takes it", () => {
     const bytes = encode(Uint8Array.of(255));
-    assert.throws(() => decode(bytes), /text is not UTF-8: try binaries: "either"/);
+    assert.throws(() => decode(bytes), /not UTF-8: a binary needs binaries: "either"/);
     assert.deepEqual(plainDecoder({ binaries: "either" }).decode(bytes), Uint8Array.of(255));
 });
 
