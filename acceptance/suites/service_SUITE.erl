@@ -68,8 +68,11 @@ asked_by_its_own_file(Config) ->
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$."])),
     ?assertEqual({0, <<"46\n">>}, ask(Config, ["--whittle-eval", "$.."])),
     ?assertEqual({0, <<"2\n">>}, ask(Config, ["--whittle-eval", "1+1. % two"])),
-    ?assertMatch({2, <<"probe: cannot parse 1 +: ", _/binary>>},
+    ?assertEqual({2, <<"probe: cannot parse 1 +: it ends too soon\n">>},
                  ask(Config, ["--whittle-eval", "1 +"])),
+    ?assertEqual({2, <<"probe: cannot parse X: write a term without variables, operators, calls "
+                       "and funs\n">>},
+                 ask(Config, ["--whittle-rpc", "lists", "reverse", "X"])),
     ?assertMatch({2, <<"probe: ", _/binary>>}, ask(Config, ["--whittle-eval=elixir", "1+1"])),
     %% The expression's output appears here; it has no input.
     ?assertEqual({0, <<"here\neof\n">>},

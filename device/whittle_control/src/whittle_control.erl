@@ -384,17 +384,17 @@ parse(Text, Parser) ->
         {ok, Tokens, End} ->
             case Parser(with_dot(Tokens, End)) of
                 {ok, Parsed} -> Parsed;
-                {error, {_, erl_parse, Why}} -> misread(Text, wrong(erl_parse:format_error(Why)))
+                {error, {_, erl_parse, Why}} -> misread(Text, plain(erl_parse:format_error(Why)))
             end;
         {error, {_, erl_scan, Why}, _} ->
             misread(Text, erl_scan:format_error(Why))
     end.
 
-%% The user has not written the final dot, and need not know the words of the parser.
-wrong(Why) ->
+%% The final dot is usually not the user's, and "bad term" is a word of the parser.
+plain(Why) ->
     case lists:flatten(Why) of
         "syntax error before: '.'" -> "it ends too soon";
-        "bad term" -> "write a term without variables and calls";
+        "bad term" -> "write a term without variables, operators, calls and funs";
         _ -> Why
     end.
 

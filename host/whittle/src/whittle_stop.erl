@@ -1,14 +1,14 @@
 %% @doc Stops the command on a signal. It removes all unfinished files and ends all programs that
 %% the command started.
 %%
-%% The signals are SIGTERM and SIGHUP. The script `whittle' turns Ctrl-C into SIGTERM, because the
-%% VM keeps SIGINT for itself. A closed terminal sends SIGHUP to the VM itself. The script also
-%% reports the stop and sets the exit code. This module reports outputs that were complete before
-%% the signal.
+%% The signals are SIGTERM, SIGHUP, SIGUSR2 and SIGALRM. The script `whittle' turns Ctrl-C into
+%% SIGTERM, because the VM keeps SIGINT for itself. A closed terminal sends SIGHUP to the VM itself.
+%% The script also reports the stop and sets the exit code. This module reports outputs that were
+%% complete before the signal.
 %%
 %% Work that has results to keep ends in order after the first signal ({@link in_order/1}). The
-%% script repeats SIGTERM until the VM has ended, so a later SIGTERM or SIGHUP means nothing. After
-%% a second Ctrl-C the script sends SIGUSR1, which always stops the command at once.
+%% script repeats SIGTERM until the VM has ended, so a later one of them means nothing. After a
+%% second signal the script sends SIGUSR1, which always stops the command at once.
 -module(whittle_stop).
 -behaviour(gen_event).
 

@@ -5,14 +5,16 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
-         hangup/1, hangup_ignored/1, undo_that_fails/1, undo_without_end/1, complete_output/1,
+         hangup/1, other_signals/1, hangup_ignored/1, undo_that_fails/1, undo_without_end/1,
+         complete_output/1,
          removal_from_cache/1, in_order/1, at_once/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
 suite() -> [{timetrap, {minutes, 1}}].
 
-all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, hangup, hangup_ignored,
+all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, hangup, other_signals,
+          hangup_ignored,
          undo_that_fails, undo_without_end, complete_output, removal_from_cache,
          in_order, at_once].
 
@@ -70,6 +72,16 @@ hangup(Config) ->
     ?assertMatch({129, _}, made:ended(Port)),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
+
+%% They come to the VM if somebody sends them to the whole process group.
+other_signals(Config) ->
+    [begin
+         {Port, Pipe} = working("sound", Config),
+         signal(Signal, Port),
+         [] = made:expect(Port, "suspending"),
+         ok = file:close(Pipe),
+         ?assertMatch({143, _}, made:ended(Port))
+     end || Signal <- ["USR2", "ALRM"]].
 
 %% Under nohup, SIGHUP does nothing. SIGTERM comes after it and ends the VM.
 hangup_ignored(Config) ->

@@ -15,7 +15,7 @@
 %%                                             % for data of this form; a list needs all its
 %%                                             % uses, anywhere in the program
 %%          needs => [Name],                   % features that it turns on
-%%          also => [Name],                    % features that it turns on, unless an option
+%%          recommends => [Name],              % features that it turns on, unless an option
 %%                                             % turns them off
 %%          vm => program,                     % a part of ERTS: only a VM for one program
 %%                                             % can do without it
@@ -31,7 +31,7 @@
 %% A call to a function of a feature that is off and has no answer raises `undef'.
 -module(whittle_shake_feature).
 
--export([standard/1, new/1, names/1, means/2, needs/2, also/2, brings/2, starts/1]).
+-export([standard/1, new/1, names/1, means/2, needs/2, recommends/2, brings/2, starts/1]).
 -export([is_of_vm/2]).
 -export([asked_for/2, of_call/3, of_module/2, of_name/2, of_use/2, answer/2, answers/2, goes_on/1]).
 
@@ -46,7 +46,7 @@
           words => [module()],
           used => [use() | [use()]],
           needs => [name()],
-          also => [name()],
+          recommends => [name()],
           vm => program,
           starts => true,
           brings => [atom()],
@@ -129,10 +129,10 @@ needs(Name, #{definitions := Definitions}) ->
     maps:get(needs, Feature, []).
 
 %% @doc Lists the features that a feature turns on, unless an option turns them off.
--spec also(name(), features()) -> [name()].
-also(Name, #{definitions := Definitions}) ->
+-spec recommends(name(), features()) -> [name()].
+recommends(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
-    maps:get(also, Feature, []).
+    maps:get(recommends, Feature, []).
 
 %% @doc Lists the features that a stock node starts with, sorted.
 -spec starts(features()) -> [name()].

@@ -458,7 +458,7 @@ turned_on(Feature, Origin, What,
 needed(Feature, Origin, What, #state{features = Features, off = Off} = State) ->
     lists:foldl(fun(Need, S) -> turn_on(Need, Origin, What, S) end, State,
                 whittle_shake_feature:needs(Feature, Features)
-                ++ (whittle_shake_feature:also(Feature, Features) -- Off)).
+                ++ (whittle_shake_feature:recommends(Feature, Features) -- Off)).
 
 feature(Name) -> ["the feature ", atom_to_list(Name)].
 

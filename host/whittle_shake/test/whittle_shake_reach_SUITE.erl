@@ -13,7 +13,7 @@
          natives/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
 -export([named_in_a_command_line/1, names_from_text/1]).
--export([feature_off/1, feature_on/1, feature_of_start/1, feature_with_another/1,
+-export([feature_off/1, feature_on/1, feature_of_start/1, feature_recommended/1,
          feature_named/1, function_named/1,
          feature_used/1, feature_form/1, feature_called_through/1, feature_answers/1,
          feature_brings/1, feature_refused/1, feature_price/1]).
@@ -317,9 +317,9 @@ feature_of_start(_) ->
     ?assertEqual([], Open("ok")),
     [?assertMatch([{remote, _}], Open(Does)) || Does <- ["word", "f:feature()", "{f, 1}"]].
 
-%% An option can turn off a feature that another one only turns on together with itself.
-feature_with_another(_) ->
-    Features = whittle_shake_feature:new([{it, #{modules => [f], also => [other]}},
+%% An option can turn off a feature that another one only recommends.
+feature_recommended(_) ->
+    Features = whittle_shake_feature:new([{it, #{modules => [f], recommends => [other]}},
                                           {other, #{modules => [g], needs => [it]}}]),
     On = fun(Off) ->
                  Modules = [compiled(["-module(a). -export([main/0]).", "main() -> f:feature()."]),
