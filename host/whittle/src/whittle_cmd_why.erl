@@ -129,12 +129,9 @@ step({named, Module, Function}) ->
      " mentions the function"];
 step({whole, By}) -> ["  Whittle keeps its whole module for ", origin(By)].
 
-json({Mfa, {There, Way}}) when There =:= kept; There =:= unsplit ->
-    #{function => string_of(whittle_shake_name:text(Mfa)), kept => true, cold => false,
-      way => [reason(Reason) || {_, Reason} <- Way]};
-json({Mfa, {unseen, Way}}) ->
-    #{function => string_of(whittle_shake_name:text(Mfa)), kept => false, cold => true,
-      way => [reason(Reason) || {_, Reason} <- Way]};
+json({Mfa, {There, Way}}) when There =:= kept; There =:= unsplit; There =:= unseen ->
+    #{function => string_of(whittle_shake_name:text(Mfa)), kept => There =/= unseen,
+      cold => There =:= unseen, way => [reason(Reason) || {_, Reason} <- Way]};
 json({Mfa, {Gone, Edges}}) ->
     #{function => string_of(whittle_shake_name:text(Mfa)), kept => Gone =:= whole,
       cold => Gone =:= cold,

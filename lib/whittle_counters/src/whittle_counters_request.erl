@@ -39,7 +39,7 @@ after_empty({ok, {http_error, Line}, _, Rest}, From) when Line =:= <<"\r\n">>; L
     packet(http_bin, Rest, From, 414);
 after_empty(Read, _) -> Read.
 
-%% The third part of From has the headers that a request may have only once.
+%% The third part of From has the host and the length of the body, if headers gave them.
 headers(Buffer, {Socket, Deadline, Once} = From, Left, Bytes, Request) ->
     case packet(httph_bin, Buffer, {Socket, Deadline}, 431) of
         {ok, http_eoh, _, _} -> with_host(Request, Once);
