@@ -130,7 +130,7 @@ run(System, #{shake := Given, otp := Otp} = All) ->
             _ = [whittle_pass:tell({note, Note}, All)
                  || Note <- whittle_shake:open_calls(Plan) ++ whittle_shake:warnings(Plan)],
             Shaken = Part(rewrite, fun() -> carry_out(Plan, System) end),
-            Costs = Part(costs, fun() -> whittle_shake_cost:costs(Plan, System) end),
+            Costs = Part(costs, fun() -> whittle_shake_cost:costs(Plan, System, Shaken) end),
             steps([fun(_) -> cut(Vm, Plan, Otp) end,
                    fun(Cut) ->
                            {ok, Shaken, Cut#{plan => whittle_shake_saved:new(Plan, Shaken),

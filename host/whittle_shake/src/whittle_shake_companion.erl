@@ -18,7 +18,7 @@
 %% the file of `M'.
 -module(whittle_shake_companion).
 
--export([split/2]).
+-export([split/2, unsplit/1]).
 
 -export_type([parts/0]).
 
@@ -56,6 +56,13 @@ split(Value, Keep) ->
             parts(Value, ByName, maps:merge(Hot, maps:from_keys(Info, [])));
         _ -> whole
     end.
+
+%% @doc Lists the modules of a shaken system that are hot as a whole: neither cold nor split.
+-spec unsplit(whittle_system:system()) -> #{module() => []}.
+unsplit(System) ->
+    Cold = whittle_system:cold(System),
+    maps:from_keys([M || {_, M, _} <- whittle_system:modules(System), not is_map_key(M, Cold),
+                         not is_map_key(whittle_system:companion(M), Cold)], []).
 
 %% Internal
 

@@ -10,7 +10,7 @@
 %% called: these stay, whatever the second plan lacks. But only functions that are hot count.
 -module(whittle_shake_cost).
 
--export([costs/2, hot/2]).
+-export([costs/3, hot/2]).
 
 -export_type([costs/0, amount/0, application/0, dynamic/0]).
 
@@ -51,11 +51,13 @@
 %% The number of functions to visit for costs. One second is enough for them (bench/shake_speed).
 -define(VISITS, 150000).
 
-%% @doc Measures the costs of a plan of this system.
--spec costs(whittle_shake:plan(), whittle_system:system()) -> costs().
+%% @doc Measures the costs of a plan of this system. `Shaken' is the system after the plan: in its
+%% modules that are not split, all functions are hot.
+-spec costs(whittle_shake:plan(), whittle_system:system(), Shaken :: whittle_system:system()) ->
+          costs().
 costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missing := Missing,
-        summaries := Summaries, open := Undeclared} = Plan, System) ->
-    {HotMfas, Rest} = hot_and_rest(Plan, System),
+        summaries := Summaries, open := Undeclared} = Plan, System, Shaken) ->
+    {HotMfas, Rest} = hot_and_rest(Plan, System, unsplit(Missing, Shaken)),
     All = HotMfas ++ Rest,
     Weigh = fun(Mfas) -> amount(Mfas, Summaries) end,
     Reach = fun(In) -> maps:get(live, whittle_shake_reach:reach(In#{priced => false})) end,
@@ -89,15 +91,19 @@ costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missin
                                            map_size(Live))),
       dynamic => Dynamic}.
 
-%% @doc Measures the functions that stay hot.
+%% @doc Measures the functions that the plan keeps.
 -spec hot(whittle_shake:plan(), whittle_system:system()) -> amount().
 hot(#{summaries := Summaries} = Plan, System) ->
-    {Hot, _} = hot_and_rest(Plan, System),
+    {Hot, _} = hot_and_rest(Plan, System, #{}),
     amount(Hot, Summaries).
 
-hot_and_rest(#{hot := Hot, summaries := Summaries}, System) ->
+%% With `crash' nothing is cold, and a module that stays has lost its other functions.
+unsplit(load, Shaken) -> whittle_shake_companion:unsplit(Shaken);
+unsplit(crash, _) -> #{}.
+
+hot_and_rest(#{hot := Hot, summaries := Summaries}, System, Unsplit) ->
     Packed = maps:with([M || {_, M, _} <- whittle_system:modules(System)], Summaries),
-    lists:partition(fun(Mfa) -> is_map_key(Mfa, Hot) end,
+    lists:partition(fun({M, _, _} = Mfa) -> is_map_key(Mfa, Hot) orelse is_map_key(M, Unsplit) end,
                     [{M, F, A} || {M, #{functions := Functions}} <- maps:to_list(Packed),
                                   {F, A} <- maps:keys(Functions)]).
 

@@ -45,7 +45,7 @@
 new(#{reached := #{live := Live, program := Program} = Reached, missing := Missing,
       summaries := Summaries,
       hot := Hot}, System) ->
-    #{reached => Reached, missing => Missing, whole => whole(System),
+    #{reached => Reached, missing => Missing, whole => whittle_shake_companion:unsplit(System),
       homes => maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System),
                                             is_map_key(M, Program)]),
       unseen => maps:map(fun(_, _) -> [] end, maps:without(maps:keys(Hot), Live)),
@@ -159,11 +159,6 @@ hint(Name, #{sizes := Sizes}) ->
     whittle_shake_name:hint(Name, maps:groups_from_list(fun({M, _, _}) -> M end,
                                                         fun({_, F, A}) -> {F, A} end,
                                                         maps:keys(Sizes))).
-
-whole(System) ->
-    Cold = whittle_system:cold(System),
-    maps:from_keys([M || {_, M, _} <- whittle_system:modules(System), not is_map_key(M, Cold),
-                         not is_map_key(whittle_system:companion(M), Cold)], []).
 
 there({M, _, _} = Mfa, #{unseen := Unseen, whole := Whole}) when is_map_key(Mfa, Unseen) ->
     case Whole of

@@ -1,7 +1,7 @@
 %% @hidden Compiles the user's source with the host's own tools.
 -module(whittle_compile).
 
--export([with_rebar3/3, rebar_config/1, with_erlc/4, escript/4, again/2]).
+-export([with_rebar3/3, rebar_config/1, check/2, with_erlc/4, escript/4, again/2]).
 
 %% The longest name of a module in bytes: with `.beam' it is a file name of 255 bytes.
 -define(LONGEST_MODULE, 250).
@@ -75,6 +75,16 @@ rebar_config(Dir) ->
         {error, _} -> []
     end.
 
+%% @doc Checks what {@link with_erlc/4} would compile, as far as this is possible without a
+%% compiler: that it can read the sources to their end, that no two have one name, and that there is
+%% an `.app.src' file.
+-spec check(file:filename(), [file:filename()]) -> ok | {error, whittle_system:error()}.
+check(Dir, Libs) ->
+    whittle_work:steps([fun(_) -> whittle_compile_check:check_application(Dir, Libs) end,
+                        fun(_) -> no_two(Dir, sources(Dir) ++ grammars(Dir)) end,
+                        fun(_) -> app_src(Dir) end,
+                        fun(_) -> ok end]).
+
 %% @doc Compiles an application's directory into a temporary directory. It calls the function with
 %% the path `TMP/ebin', and removes the directory after the call.
 %%
@@ -89,9 +99,7 @@ with_erlc(Dir, Otp, Libs, Read) ->
                          Ebin = filename:join(Tmp, "ebin"),
                          done(file:make_dir(Ebin), Ebin),
                          Compiled = whittle_work:steps(
-                                      [fun(_) ->
-                                               whittle_compile_check:check_application(Dir, Libs)
-                                       end,
+                                      [fun(_) -> check(Dir, Libs) end,
                                        fun(_) -> erlc(Dir, Tmp, Ebin, Otp, Libs) end]),
                          case Compiled of
                              {error, _} = Error -> Error;
@@ -253,17 +261,14 @@ lib(Rebar3, Dir, Env) ->
 
 erlc(Given, Tmp, Ebin, Otp, Libs) ->
     Dir = whittle_file:absolute(Given),
-    Grammars = whittle_file:found("src/**/*.{xrl,yrl}", Dir),
+    Grammars = grammars(Dir),
     Include = ["-I", filename:join(Dir, "include"), "-I", filename:join(Dir, "src"),
                "-I", filename:dirname(Dir)],
     Generated = [filename:join(Tmp, filename:basename(filename:rootname(File)) ++ ".erl")
                  || File <- Grammars],
-    %% A module that was generated from a grammar earlier is not the newest source.
-    Sources = whittle_file:found("src/**/*.erl", Dir)
-        -- [filename:rootname(File) ++ ".erl" || File <- Grammars],
     %% Parse transforms and behaviors come first, because the compiler needs them for the other
     %% modules.
-    {Tools, Rest} = lists:partition(fun is_tool/1, Sources),
+    {Tools, Rest} = lists:partition(fun is_tool/1, sources(Dir)),
     %% The temporary directory has another name each time.
     Options = ["+debug_info", "+deterministic" | behind_otp(Libs)],
     Steps = [{["-o", Tmp | Grammars], Grammars},
@@ -271,8 +276,7 @@ erlc(Given, Tmp, Ebin, Otp, Libs) ->
              {Options ++ ["-pa", Ebin, "-o", Ebin | Include] ++ Generated ++ Rest,
               Generated ++ Rest}],
     Compiled = whittle_work:steps(
-                 [fun(_) -> no_two(Given, Dir, Sources ++ Grammars) end,
-                  fun(_) -> erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Tmp, Otp) end,
+                 [fun(_) -> erlc_steps([Arguments || {Arguments, [_ | _]} <- Steps], Tmp, Otp) end,
                   fun(_) -> app_file(Dir, Ebin) end]),
     case Compiled of
         {error, {not_compiled, Output}} ->
@@ -280,15 +284,20 @@ erlc(Given, Tmp, Ebin, Otp, Libs) ->
         _ -> Compiled
     end.
 
+grammars(Dir) -> whittle_file:found("src/**/*.{xrl,yrl}", Dir).
+
+%% A module that was generated from a grammar earlier is not the newest source.
+sources(Dir) ->
+    whittle_file:found("src/**/*.erl", Dir)
+        -- [filename:rootname(File) ++ ".erl" || File <- grammars(Dir)].
+
 %% Refuses two sources of one name. The order of compilation would decide which one remains.
-no_two(Given, Dir, Sources) ->
+no_two(Dir, Sources) ->
     Named = lists:sort([{filename:basename(filename:rootname(File)), File} || File <- Sources]),
     case [Name || {{Name, _}, {Name, _}} <- lists:zip(lists:droplast([none | Named]), Named)] of
         [] -> ok;
         [Name | _] ->
-            Files = [unicode:characters_to_list(shown(File, [{Dir, Given}]))
-                     || {N, File} <- Named, N =:= Name],
-            {error, {source_twice, {Given, Name, Files}}}
+            {error, {source_twice, {Dir, Name, [File || {N, File} <- Named, N =:= Name]}}}
     end.
 
 quoted(Words) ->
@@ -339,17 +348,18 @@ is_tool(File) ->
 app_file(Dir, Ebin) ->
     Compiled = [list_to_atom(filename:basename(File, ".beam"))
                 || File <- lists:sort(whittle_file:found("*.beam", Ebin))],
+    case app_src(Dir) of
+        {ok, {application, Name, Props}} ->
+            Spec = {application, Name, lists:keystore(modules, 1, Props, {modules, Compiled})},
+            Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
+            write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
+                  unicode:characters_to_binary(Text));
+        {error, _} = Error -> Error
+    end.
+
+app_src(Dir) ->
     case whittle_file:found("src/*.app.src", Dir) of
-        [File | _] ->
-            case spec(File) of
-                {ok, {application, Name, Props}} ->
-                    Spec = {application, Name,
-                            lists:keystore(modules, 1, Props, {modules, Compiled})},
-                    Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
-                    write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
-                          unicode:characters_to_binary(Text));
-                {error, _} = Error -> Error
-            end;
+        [File | _] -> spec(File);
         [] -> {error, {no_app_file, Dir}}
     end.
 

@@ -72,8 +72,8 @@ check_needs(none, Options) -> whittle_complete:check(#{apps => [], roots => []},
 check_needs(Path, Options) ->
     Found = case kind(Path) of
                 application ->
-                    Apps = [App || {ok, App} <- [whittle_read_app:described(Path)]],
-                    {ok, #{apps => Apps, roots => [Name || #{name := Name} <- Apps]}};
+                    whittle_work:steps([fun(_) -> whittle_read_source:check(Path, how(Options)) end,
+                                        fun(_) -> described(Path) end]);
                 project -> whittle_read_source:project(Path, how(Options));
                 release -> whittle_read_release:read(Path, none, how(Options));
                 escript -> {ok, #{apps => [], roots => []}};
@@ -93,6 +93,10 @@ read(Path, #{otp_lib := Lib} = Options) ->
       [fun(_) -> whittle_otp_lib:open(Lib) end,
        fun(Otp) -> found(Path, Otp, how(Options)) end,
        fun({Otp, Found}) -> whittle_complete:complete(Found, Otp, Options) end]).
+
+described(Path) ->
+    Apps = [App || {ok, App} <- [whittle_read_app:described(Path)]],
+    {ok, #{apps => Apps, roots => [Name || #{name := Name} <- Apps]}}.
 
 how(Options) -> maps:merge(#{libs => [], outside_links => note, tell => fun(_) -> ok end},
                            maps:with([libs, outside_links, tell], Options)).

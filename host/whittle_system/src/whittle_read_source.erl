@@ -6,15 +6,37 @@
 
 -import(whittle_links, [identity/1]).
 
--export([application/3, project/2]).
+-export([check/2, application/3, project/2]).
+
+%% @doc Checks an application's directory as {@link application/3} does, as far as this is possible
+%% without an OTP.
+-spec check(file:filename(), whittle_read:how()) -> ok | {error, whittle_system:error()}.
+check(Dir, #{libs := Libs} = How) ->
+    Checked = caught(fun() ->
+                             read_application(Dir, fun(_) -> whittle_compile:check(Dir, Libs) end,
+                                              How)
+                     end),
+    case Checked of
+        {error, _} = Error -> Error;
+        _ -> ok
+    end.
 
 %% @doc Reads an application's directory. It compiles the application into a temporary directory
 %% if `ebin' has no `.app' file or is older than a source file. With `refuse' it enters no directory
 %% behind a link out of the input.
 -spec application(file:filename(), whittle_otp_lib:otp_lib(), whittle_read:how()) ->
           {ok, whittle_read:found()} | {error, whittle_system:error()}.
-application(Dir, Otp, How) ->
-    caught(fun() -> read_application(Dir, Otp, How) end).
+application(Dir, Otp, #{libs := Libs} = How) ->
+    Compile = fun(Context) ->
+                      Read = fun(Ebin) -> read_compiled(Dir, Ebin, Context) end,
+                      whittle_compile:with_erlc(Dir, Otp, Libs, Read)
+              end,
+    caught(fun() ->
+                   case read_application(Dir, Compile, How) of
+                       {ok, App, Notes} -> {ok, one(App, Notes)};
+                       {error, _} = Error -> Error
+                   end
+           end).
 
 %% @doc Reads a rebar3 project: its applications and its dependencies, compiled by rebar3.
 -spec project(file:filename(), whittle_read:how()) ->
@@ -30,17 +52,12 @@ caught(Read) ->
         throw:{?MODULE, Error} -> {error, Error}
     end.
 
-read_application(Dir, Otp, #{outside_links := Links, libs := Libs}) ->
+read_application(Dir, Compile, #{outside_links := Links}) ->
     Context = #{kind => input, root => whittle_links:root(Dir, Dir), outside_links => Links},
     case is_compiled(Dir, Context) of
-        true -> one(whittle_read_app:read(Dir, Context));
-        false ->
-            one(whittle_work:steps(
-                  [fun(_) -> refuse_links(Dir, Context) end,
-                   fun(_) ->
-                           whittle_compile:with_erlc(
-                             Dir, Otp, Libs, fun(Ebin) -> read_compiled(Dir, Ebin, Context) end)
-                   end]))
+        true -> whittle_read_app:read(Dir, Context);
+        false -> whittle_work:steps([fun(_) -> refuse_links(Dir, Context) end,
+                                     fun(_) -> Compile(Context) end])
     end.
 
 read_project(Dir, #{outside_links := Links, libs := Libs, tell := Tell}) ->
@@ -164,11 +181,9 @@ vsn(Root, Apps) ->
     [Vsn] = [Vsn || #{name := Name, vsn := Vsn} <- Apps, Name =:= Root],
     Vsn.
 
-one({ok, #{name := Name, vsn := Vsn} = App, Notes}) ->
-    {ok, #{name => atom_to_list(Name), vsn => Vsn, apps => [App], roots => [Name],
-           starts => all, notes => Notes}};
-one({error, _} = Error) ->
-    Error.
+one(#{name := Name, vsn := Vsn} = App, Notes) ->
+    #{name => atom_to_list(Name), vsn => Vsn, apps => [App], roots => [Name],
+      starts => all, notes => Notes}.
 
 read_all([Dir | Rest], Context, Apps, Notes) ->
     case whittle_read_app:read(Dir, Context#{made_of => sources(Dir, Context)}) of

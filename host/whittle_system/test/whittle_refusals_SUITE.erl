@@ -14,7 +14,7 @@
          absent_start_module/1, damaged_code/1, damaged_literal/1,
          not_fetched/1, packed_release/1, no_release_file/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
-         other_script/1, source_twice/1, bad_config/1, bad_flags/1,
+         other_script/1, source_twice/1, before_otp/1, bad_config/1, bad_flags/1,
          bad_flags_of_an_escript/1, odd_names/1,
          odd_names_in_releases/1, odd_names_in_escripts/1, odd_files/1, archives/1,
          boot_that_inflates/1, large_texts/1, large_files/1,
@@ -34,7 +34,8 @@ all() ->
      packed_release, no_release_file,
      link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
      damaged_escript,
-     other_files, other_script, source_twice, bad_config, bad_flags,
+     other_files, other_script, source_twice, before_otp, bad_config,
+     bad_flags,
      bad_flags_of_an_escript, odd_names,
      odd_names_in_releases, odd_names_in_escripts, odd_files, archives, boot_that_inflates,
      large_texts, large_files,
@@ -786,6 +787,45 @@ source_twice(Config) ->
     [made:file(filename:join(Dir, File), "-module(same).\n")
      || File <- ["src/same.erl", "src/below/same.erl"]],
     refused(Dir, source_twice, "module same has two sources in .*below/same.erl").
+
+%% A build of OTP takes a quarter of an hour. These errors come before it.
+before_otp(Config) ->
+    Dir = in("one", Config),
+    Source = filename:join(Dir, "src/one.app.src"),
+    Check = fun() -> whittle_read:check_needs(Dir, #{otp => "29"}) end,
+    Missing = {error, {missing_applications, {[{nobody_has_it, [one]}], "29"}}},
+    Spec = "{application, one, [{vsn, \"1\"}, {applications, [kernel, nobody_has_it]}]}.",
+    [begin
+         made:file(Source, Spec),
+         Remove = Break(),
+         ?assertMatch({Tag, {error, {Tag, _}}}, {Tag, Check()}),
+         Remove(),
+         made:file(Source, Spec),
+         ?assertEqual(Missing, Check())
+     end || {Tag, Break} <-
+                [{unreadable, fun() -> fifo(filename:join(Dir, "src/x.erl")) end},
+                 {bad_app_file, fun() -> made:file(Source, "{application, one, []"), fun() -> ok end
+                                end},
+                 {source_twice, fun() -> twice(Dir) end}]],
+    %% The same holds for an application that is compiled already.
+    made:file(filename:join(Dir, "ebin/one.app"), Spec),
+    ?assertEqual(Missing, Check()),
+    Remove = fifo(filename:join(Dir, "priv/x")),
+    ?assertMatch({error, {unreadable, _}}, Check()),
+    Remove(),
+    made:file(filename:join(Dir, "ebin/one.beam"), "no module"),
+    ?assertMatch({error, {bad_beam, _}}, Check()).
+
+%% Each makes something, and returns a function that removes it.
+fifo(File) ->
+    ok = filelib:ensure_dir(File),
+    "" = os:cmd("mkfifo '" ++ File ++ "'"),
+    fun() -> ok = file:delete(File) end.
+
+twice(Dir) ->
+    Files = [made:file(filename:join(Dir, Name), "-module(same).\n")
+             || Name <- ["src/same.erl", "src/below/same.erl"]],
+    fun() -> [ok = file:delete(File) || File <- Files] end.
 
 bad_config(Config) ->
     Dir = in("rel", Config),
