@@ -940,7 +940,8 @@ compiling(Alive, Config) ->
 signals_to_the_script(Config) ->
     [?assertEqual({Name, Code}, {Name, ended_by(Name, Config)})
      || {Name, Code} <- [{"TERM", 143}, {"USR1", 138}, {"USR2", 140},
-                         {"ALRM", 142}, {"PROF", 155}, {"PWR", 158}]].
+                         {"ALRM", 142}, {"PROF", 155}, {"PWR", 158}, {"TRAP", 133},
+                         {"XFSZ", 153}, {"SYS", 159}]].
 
 ended_by(Name, Config) ->
     Pid = filename:join(?config(dir, Config), "pid"),

@@ -522,16 +522,7 @@ on(System, Atoms, Features, Options) ->
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, []), lists:member(Name, Known)]
         ++ [{Name, {root, whittle_shake_roots:recording()}}
             || Name <- maps:get(seen_on, Options, [])]
-        ++ [{Name, {root, ["the packed ", packed(Word)]}}
-            || {Name, Word} <- whittle_shake_feature:asked_for(Settings, Features)].
-
-packed({form, ipv6}) -> "IPv6 address";
-packed({Tag}) -> io_lib:format("{~tp, ...}", [Tag]);
-packed({form, Form}) -> ["data of the form ", atom_to_list(Form)];
-packed(Word) when is_atom(Word) -> atom_to_list(Word);
-packed([Use | _] = All) when not is_integer(Use) ->
-    lists:join(" with ", [packed(One) || One <- All]);
-packed(Text) -> Text.
+        ++ whittle_shake_feature:asked_for(Settings, Features).
 
 %% A system that keeps everything starts as the original system did.
 started(crash, _, _) -> [];

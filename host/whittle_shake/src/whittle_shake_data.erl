@@ -9,16 +9,19 @@
 
 -export([data/2, check_texts/1, unread/1, lists/3]).
 
--export_type([data/0, lists/0]).
+-export_type([data/0, found/0, lists/0]).
 
-%% The functions that read, those of them that may read an `.app' file, and the names that they
-%% may read. The names are calls and atoms.
+%% The functions that read, those of them that may read an `.app' file, and what they may read.
 -type data() ::
         none
       | #{readers := #{mfa() => []},
           consults := #{mfa() => []},
-          names := fun(() -> {[{mfa(), whittle_shake_reach:origin()}],
-                              [{atom(), whittle_shake_reach:origin()}]})}.
+          found := fun(() -> found())}.
+
+-type found() ::
+        #{calls := [{mfa(), whittle_shake_reach:origin()}],
+          atoms := [{atom(), whittle_shake_reach:origin()}],
+          uses := [whittle_shake_feature:use()]}.   % tags and forms
 
 %% The functions that list modules, and the modules.
 -type lists() :: none | #{by := #{mfa() => []}, modules := [module()]}.
@@ -78,7 +81,7 @@ unread(System) ->
 data(System, Modules) ->
     #{readers => maps:from_keys(whittle_shake_dynamic:data(), []),
       consults => maps:from_keys(consults() ++ whittle_shake_dynamic:scanners(), []),
-      names => fun() -> in_files(System, Modules) end}.
+      found => fun() -> in_files(System, Modules) end}.
 
 %% @doc Finds the functions of the program that ask an application for its modules. It also lists
 %% the modules of all applications that are not OTP's. A function that takes the key as an
@@ -109,14 +112,14 @@ consults() ->
         ++ [{io, read, A} || A <- [1, 2, 3, 4]].
 
 in_files(System, Modules) ->
-    Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms]}
+    Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms], Uses}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
                 {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
-                {Calls, Atoms} <- in_file(Kind, Plain, Modules),
+                {Calls, Atoms, Uses} <- in_file(Kind, Plain, Modules),
                 From <- [{root, [whittle_system:app_dir(App), $/, Path]}]],
-    {Calls, Atoms} = lists:unzip(Found),
-    {lists:append(Calls), lists:append(Atoms)}.
+    {Calls, Atoms, Uses} = lists:unzip3(Found),
+    #{calls => lists:append(Calls), atoms => lists:append(Atoms), uses => lists:append(Uses)}.
 
 %% Decompresses a gzip file or a zlib stream, and returns the kind of the content. Data that
 %% another program reads, such as scripts for a browser, stays compressed.
@@ -172,16 +175,21 @@ in_file(_, <<131, _/binary>> = Bytes, _) ->
         {error, _} -> []
     end;
 in_file(<<".exs">>, Bytes, Modules) ->
-    [whittle_shake_source:in_elixir(Bytes, Modules)];
+    {Calls, Atoms} = whittle_shake_source:in_elixir(Bytes, Modules),
+    [{Calls, Atoms, []}];
 in_file(Kind, Bytes, Modules) ->
     case whittle_shake_dets:terms(Bytes, ?MAX_TERM) of
         {ok, Terms} -> [in_term(Terms)];
-        none ->
-            [whittle_shake_source:in_erlang(Bytes, Modules)
-             || is_erlang(Kind, Bytes)]
+        none -> [in_erlang(Bytes, Modules) || is_erlang(Kind, Bytes)]
     end.
 
-in_term(Term) -> {whittle_shake_summary:funs(Term), whittle_shake_summary:atoms(Term)}.
+in_term(Term) ->
+    {whittle_shake_summary:funs(Term), whittle_shake_summary:atoms(Term),
+     whittle_shake_summary:uses(Term)}.
+
+in_erlang(Bytes, Modules) ->
+    {Calls, Atoms} = whittle_shake_source:in_erlang(Bytes, Modules),
+    {Calls, Atoms, whittle_shake_source:uses(Bytes)}.
 
 %% Decides by the usual names of files, then by the first term.
 is_erlang(Kind, Bytes) ->

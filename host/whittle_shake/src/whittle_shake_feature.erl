@@ -24,8 +24,9 @@
 %%          brings => [atom()],                % names that it makes from text
 %%          flags => ["-sname"],               % packed flags of the VM that turn it on
 %%          files => ["sys.config"],           % packed files that turn it on
-%%          config => [use() | [use()]],       % names, tags and forms in packed configuration
-%%                                             % that turn it on
+%%          config => [use() | [use()]],       % names, tags and forms in packed configuration and
+%%                                             % other packed data that turn it on; the names of
+%%                                             % its modules do so too
 %%          answers => [{mfa(), answer()}]}}.  % results of calls where it is off
 %% '''
 %% A call to a function of a feature that is off and has no answer raises `undef'.
@@ -145,17 +146,31 @@ brings(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(brings, Feature, []).
 
-%% @doc Lists the features that packed settings turn on, each with its setting. Settings are
-%% flags, files by their names, and the names, tags and forms in configuration.
--spec asked_for(#{flags := [string()], files := [string()], config := [use()]}, features()) ->
-          [{name(), string() | use() | [use()]}].
+%% @doc Lists the features that packed settings turn on, each with its reason. Settings are flags,
+%% files by their names, and the names, tags and forms in configuration and other packed data. The
+%% name of a module of the feature counts too, unless it is in `words'.
+-spec asked_for(#{flags => [string()], files => [string()], config := [use()]}, features()) ->
+          [{name(), whittle_shake_reach:origin()}].
 asked_for(Settings, #{definitions := Definitions}) ->
-    [{Name, Word} || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
-                     {Key, Words} <- lists:sort(maps:to_list(Settings)),
-                     Word <- maps:get(Key, Feature, []), packed(Key, Word, Words)].
+    [{Name, {root, ["the packed ", text(Word)]}}
+     || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
+        {Key, Words} <- lists:sort(maps:to_list(Settings)),
+        Word <- asking(Key, Feature), packed(Key, Word, Words)].
+
+asking(config, Feature) ->
+    maps:get(config, Feature, [])
+        ++ (maps:get(modules, Feature, []) -- maps:get(words, Feature, []));
+asking(Key, Feature) -> maps:get(Key, Feature, []).
 
 packed(config, [_ | _] = All, Words) -> All -- Words =:= [];
 packed(_, Word, Words) -> lists:member(Word, Words).
+
+text({form, ipv6}) -> "IPv6 address";
+text({Tag}) -> io_lib:format("{~tp, ...}", [Tag]);
+text({form, Form}) -> ["data of the form ", atom_to_list(Form)];
+text(Word) when is_atom(Word) -> atom_to_list(Word);
+text([Use | _] = All) when not is_integer(Use) -> lists:join(" with ", [text(One) || One <- All]);
+text(Text) -> Text.
 
 %% @doc Finds the feature that a call from a module to a function enters.
 -spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.

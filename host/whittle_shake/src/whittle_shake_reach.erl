@@ -125,7 +125,7 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
     State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end,
                          follow(State4), Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
-        State6 = follow(State5),
+        State6 = running(follow(State5)),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program, own => Own,
       prices => case Input of
@@ -145,6 +145,18 @@ by({named, By, _}) -> By;
 by({whole, By}) -> By.
 
 %% Internal
+
+%% A program gets the name of a module that runs from the VM, although no code holds the name: from
+%% a stack trace, erlang:fun_info/2 or process_info/2.
+running(#state{live = Live, own = Own, about = About} = State) ->
+    Ms = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live), is_map_key(M, Own),
+                                    not is_map_key(M, About)]),
+    case lists:sort(maps:keys(Ms)) of
+        [] -> State;
+        Sorted ->
+            running(follow(lists:foldl(fun(M, S) -> meant(M, {root, "the VM"}, S) end,
+                                       State, Sorted)))
+    end.
 
 %% Finds the functions that come to life when the feature is turned on at the end. The search
 %% continues from the finished state, so it costs only what it finds.
@@ -220,9 +232,16 @@ of_program(_, _, State) ->
 %% record. The names of OTP's modules are common atoms, so they do not count. A key may also be
 %% the name of a function.
 key(Key, Mfa, #state{program = Program} = State) when is_map_key(Key, Program) ->
-    label(Key, Mfa, module(Key, Mfa, State));
+    label(Key, Mfa, module(Key, Mfa, option(Key, Mfa, State)));
 key(Key, Mfa, State) ->
-    label(Key, Mfa, State).
+    label(Key, Mfa, option(Key, Mfa, State)).
+
+%% A key of a map in the program may become an option: `maps:keys(#{compressed => 1})'.
+option(Name, Mfa, #state{own = Own} = State) ->
+    case is_of_program(Mfa, Own) of
+        true -> used(Name, Mfa, State);
+        false -> State
+    end.
 
 %% If the program uses attributes and reads modules' files, it has the attributes of any module.
 %% Two different functions may do these two things.
@@ -263,15 +282,19 @@ first(Before, _, _) -> Before.
 %% A function that reads terms or Erlang text may read the packed files.
 read(_, #state{data = none} = State) ->
     State;
-read(Calls, #state{data = #{readers := Readers, names := Names}} = State) ->
+read(Calls, #state{data = #{readers := Readers, found := Found}} = State) ->
     case lists:any(fun(Call) -> is_map_key(Call, Readers) end, Calls) of
-        true ->
-            {Called, Atoms} = Names(),
-            Now = lists:foldl(fun({To, Origin}, S) -> edge(To, {called, Origin}, S) end,
-                              State#state{data = none}, Called),
-            lists:foldl(fun({Atom, Origin}, S) -> atom(Atom, Origin, S) end, Now, Atoms);
+        true -> in_data(Found(), State#state{data = none});
         false -> State
     end.
+
+in_data(#{calls := Calls, atoms := Atoms, uses := Uses}, #state{features = Features} = State) ->
+    Asked = whittle_shake_feature:asked_for(#{config => [Atom || {Atom, _} <- Atoms] ++ Uses},
+                                            Features),
+    On = lists:foldl(fun({Feature, Origin}, S) -> turn_on(Feature, Origin, none, S) end,
+                     State, Asked),
+    Called = lists:foldl(fun({To, Origin}, S) -> edge(To, {called, Origin}, S) end, On, Calls),
+    lists:foldl(fun({Atom, Origin}, S) -> atom(Atom, Origin, S) end, Called, Atoms).
 
 form(attributes, {M, _, _} = Mfa, #state{reader = none, program = Program} = State)
   when is_map_key(M, Program) ->
@@ -610,7 +633,7 @@ name(F, Origin, #state{names = Names, named = Named} = State) ->
                 end, State#state{names = Names#{F => Origin}}, maps:get(F, Named, [])).
 
 site({any, any, _}, _, State) -> State;
-site({M, any, A}, Mfa, State) -> choice(M, A, Mfa, meant(M, Mfa, State));
+site({M, any, A}, Mfa, State) -> choice(M, A, Mfa, computed(M, A, Mfa, meant(M, Mfa, State)));
 site({any, F, A}, _, #state{sites = Sites} = State) when is_map_key({F, A}, Sites) -> State;
 site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
     lists:foldl(fun({M, Arity}, #state{about = About} = S) ->
@@ -621,6 +644,15 @@ site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
                         end
                 end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
 site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
+
+%% OTP's applications compute names of their own functions: xmerl makes them from the text of an
+%% XPath expression. There are few such calls, so all functions of that arity stay.
+computed(M, A, {By, _, _} = Mfa, #state{modules = Modules, program = Program, own = Own} = State)
+  when is_map_key(M, Program), not is_map_key(M, Own), not is_map_key(By, Own) ->
+    #{exports := Exports} = maps:get(M, Modules, #{exports => []}),
+    lists:foldl(fun(F, S) -> edge({M, F, A}, {applied, Mfa, Mfa}, S) end, State,
+                [F || {F, Arity} <- Exports, Arity =:= A, F =/= module_info]);
+computed(_, _, _, State) -> State.
 
 %% Handles a call to a function of this module whose name comes from elsewhere.
 choice(M, A, _, #state{choices = Choices} = State) when is_map_key({M, A}, Choices) -> State;

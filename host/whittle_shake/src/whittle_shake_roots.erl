@@ -61,17 +61,22 @@ atoms(System, Names) ->
             || {_, _, Args} <- boot_calls(System), Atom <- whittle_shake_summary:atoms(Args)]
         ++ whittle_shake_source:atoms(Names).
 
-%% @doc Lists the data with a known form in the configuration, and the first elements of the tuples
-%% there.
+%% @doc Lists the data with a known form in the configuration and in the VM's flags, and the first
+%% elements of the tuples there.
 -spec uses(whittle_system:system()) -> [whittle_shake_feature:use()].
 uses(System) ->
-    lists:usort([Use || {_, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]).
+    lists:usort([Use || {_, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]
+                ++ [Use || {_, Words} <- flag_words(System), Word <- Words,
+                           Use <- whittle_shake_source:uses(
+                                    unicode:characters_to_binary([Word, ". "]))]).
 
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
 made() ->
-    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "atoms.config")),
-    [{Atom, root("the VM")} || {_, Atoms} <- Terms, Atom <- Atoms].
+    [{Atom, root("the VM")} || File <- ["atoms.config", "c_atoms.config"],
+                               {ok, Terms} <- [file:consult(filename:join(
+                                                              code:priv_dir(whittle_shake), File))],
+                               {_, Atoms} <- Terms, Atom <- Atoms].
 
 %% @doc Lists the packed flags of the VM. They stand in `vm.args' and in the variables that hold
 %% flags, and begin with a dash. For settings of an application it adds `-App Key Value'.

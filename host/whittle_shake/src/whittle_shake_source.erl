@@ -6,7 +6,7 @@
 -module(whittle_shake_source).
 
 -export([headers/2, names/1, calls/2, atoms/1, scripts/1, check_aliases/1, in_elixir/2,
-         in_erlang/2]).
+         in_erlang/2, uses/1]).
 
 -export_type([names/0]).
 
@@ -87,7 +87,20 @@ in_erlang(Bytes, Modules) ->
                                is_map_key(atom_to_binary(F), Names)]),
      lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
 
+%% @doc Lists the first elements of tuples in Erlang text, and its data with a known form. A text
+%% that is no term, such as a script, shows only the first elements.
+-spec uses(binary()) -> [whittle_shake_feature:use()].
+uses(Bytes) ->
+    case whittle_term:parse(Bytes) of
+        {ok, Terms} -> whittle_shake_summary:uses(Terms);
+        {error, _} -> tags(whittle_term:tokens(Bytes))
+    end.
+
 %% Internal
+
+tags([{'{', _}, {atom, _, Tag} | Tokens]) -> [{Tag} | tags(Tokens)];
+tags([_ | Tokens]) -> tags(Tokens);
+tags([]) -> [].
 
 -spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 called(#{calls := Calls}, Modules) ->

@@ -6,7 +6,7 @@
 
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1, funs/1,
-         addresses_and_names/1,
+         features_of_configuration/1, features_of_files/1,
          modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
          deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
@@ -73,22 +73,40 @@ funs(_) ->
     ?assert(live([{a, ["-module(a). -export([main/0]). main() -> binary_to_term(x)."]}, ?TARGET],
                  #{<<"priv/hooks">> => term_to_binary([Fun])})).
 
-%% An address or a name of a process in the configuration turns its feature on, like in code.
-addresses_and_names(_) ->
+%% An address, the name of a process or a module in the configuration turns its feature on, as in
+%% code.
+features_of_configuration(_) ->
     System = system([{a, ["-module(a). -export([main/0]). main() -> ok."]}], #{}),
-    On = fun(Value) ->
-                 {ok, #{reached := #{on := On}}} =
-                     whittle_shake:plan(change(System, env, [{key, Value}]),
-                                        #{facts => facts(System), unit => functions,
-                                          keep => [{a, main, 0}], missing => crash,
-                                          declared => #{remote => []}}),
-                 lists:sort(maps:keys(On))
+    On = fun(Value) -> on(change(System, env, [{key, Value}])) -- on(System) end,
+    ?assertEqual([], On({ip, {127, 0, 0, 1}})),
+    ?assertEqual([inet6], On({ip, {0, 0, 0, 0, 0, 0, 0, 1}})),
+    ?assertEqual([distribution, global, inet], On({global, name})),
+    ?assertEqual([distribution, global, inet], On({via, global, name})),
+    ?assertEqual([], On({via, other, name})),
+    ?assertEqual([pg], On(#{start => {pg, start_link, [name]}})),
+    ?assertEqual([], On({zip, timer, name})),
+    Flags = fun(Text) -> on(put_flags(Text, System)) -- on(System) end,
+    ?assertEqual([distribution, global, inet], Flags("-a key {global,name}") -- [terms]),
+    ?assertEqual([inet6], Flags("-a key '{0,0,0,0,0,0,0,1}'") -- [terms]).
+
+%% Files in priv turn features on likewise, if the program reads them.
+features_of_files(_) ->
+    On = fun(Reads, Bytes) ->
+                 Source = {a, ["-module(a). -export([main/0]). main() -> ", Reads, "(x)."]},
+                 on(system([Source], #{<<"priv/x">> => iolist_to_binary(Bytes)}))
+                     -- on(system([Source], #{}))
          end,
-    None = On({ip, {127, 0, 0, 1}}),
-    ?assertEqual([inet6], On({ip, {0, 0, 0, 0, 0, 0, 0, 1}}) -- None),
-    ?assertEqual([distribution, global, inet], On({global, name}) -- None),
-    ?assertEqual([distribution, global, inet], On({via, global, name}) -- None),
-    ?assertEqual([], On({via, other, name}) -- None).
+    [?assertEqual({Reads, Features}, {Reads, On(Reads, Bytes)})
+     || {Reads, Bytes, Features} <-
+            [{"file:consult", "{open, [write, compressed]}.", [compressed_files]},
+             {"file:consult", "{open, [write, other]}.", []},
+             {"file:read_file", "{open, [write, compressed]}.", []},
+             {"file:consult", "{ip, {0, 0, 0, 0, 0, 0, 0, 1}}.", [inet6]},
+             {"file:script", "{listen, [inet6]}. X = 1.", [inet6]},
+             {"file:script", "{ok, {global, x}}. X = 1.", [distribution, global, inet]},
+             {"file:consult", "#{start => {pg, start_link, [name]}}.", [pg]},
+             {"binary_to_term", term_to_binary([ram]), [memory_files]},
+             {"binary_to_term", term_to_binary({via, global, x}), [distribution, global, inet]}]].
 
 %% Only the application's list of modules names this module.
 modules(_) ->
@@ -291,6 +309,15 @@ hot(System) ->
     Options = #{facts => facts(System), unit => functions, keep => [{a, main, 0}]},
     {ok, #{hot := Hot}} = whittle_shake:plan(System, Options),
     maps:keys(Hot).
+
+%% Lists the features that are on.
+on(System) ->
+    Closed = maps:from_keys([remote, data, atoms, code], []),
+    {ok, #{reached := #{on := On}}} =
+        whittle_shake:plan(System, #{facts => facts(System), unit => functions,
+                                     keep => [{a, main, 0}], missing => crash,
+                                     declared => Closed}),
+    lists:sort(maps:keys(On)).
 
 %% Sets a key of the application's description.
 change(System, Key, Value) ->

@@ -8,7 +8,8 @@
 -export([all/0]).
 -export([undefined_functions/1, texts_of_errors/1]).
 -export([calls/1, funs/1, applied/1, named_by_pool/1, known_name/1, function_as_tag/1,
-         labels/1, labels_of_otp/1, atoms_of_the_vm/1,
+         labels/1, labels_of_otp/1, atoms_of_the_vm/1, names_of_results/1, names_computed_by_otp/1,
+         module_that_runs/1,
          module_in_literal/1, module_as_tag/1, logger_location/1, native_calls/1, whole/1,
          natives/1]).
 -export([words_of_otp/1, names_of_otp/1, settings/1, feature_used_by_another/1]).
@@ -128,6 +129,19 @@ labels_of_otp(_) ->
                            "label(X) -> X. other(X) -> X."])]),
     ?assertEqual([], [Mfa || {f, _, _} = Mfa <- Live]).
 
+%% OTP's applications compute names of functions of their own modules.
+names_computed_by_otp(_) ->
+    Modules = [compiled(Source)
+               || Source <- [["-module(a). -export([main/0, other/1]).",
+                              "main() -> b:go(self()). other(X) -> X."],
+                             ["-module(b). -export([go/1]).", "go(F) -> a:F(1), c:F(1)."],
+                             ["-module(c). -export([one/1, two/1, three/2]).",
+                              "one(X) -> X. two(X) -> X. three(X, _) -> X."]]],
+    #{live := Live} = reached(Modules, #{program => #{a => [], b => [], c => []},
+                                         own => #{a => []}}),
+    ?assertEqual([{a, main, 0}, {b, go, 1}, {c, one, 1}, {c, two, 1}],
+                 lists:sort(maps:keys(Live))).
+
 %% Tags of messages, reasons of errors and parts of results that no module contains.
 atoms_of_the_vm(_) ->
     Modules = [compiled(["-module(a).",
@@ -140,6 +154,34 @@ atoms_of_the_vm(_) ->
     #{live := Live} = reached(Modules, #{made => whittle_shake_roots:made()}),
     ?assertEqual(['DOWN', 'GET', 'Host', badarith, enoent, main, tcp_closed],
                  [F || {a, F, _} <- lists:sort(maps:keys(Live))]).
+
+%% A program may call a function for each name in what the VM tells about itself.
+names_of_results(_) ->
+    Port = hd(erlang:ports()),
+    Infos = [process_info(self()), ets:info(ets:new(table, [])), erlang:port_info(Port),
+             erlang:memory(), erlang:fun_info(fun() -> ok end), ?MODULE:module_info(),
+             erlang:system_info(garbage_collection)],
+    Names = [Name || {Name, _} <- lists:append(Infos)]
+        ++ erlang:system_info(alloc_util_allocators),
+    ?assert(length(Names) > 70),
+    ?assertEqual([], lists:usort(Names) -- [Name || {Name, _} <- whittle_shake_roots:made()]).
+
+%% The name of a module that runs comes from the VM, for example in a stack trace.
+module_that_runs(_) ->
+    Sources = [["-module(a). -export([main/0]).",
+                "main() -> try b:go() catch _:_:S -> (element(1, hd(S))):live() end."],
+               ["-module(b). -export([go/0, live/0, dead/0]).",
+                "go() -> live_not(). live() -> ok. dead() -> ok. live_not() -> error(no)."],
+               ["-module(c). -export([live/0]).", "live() -> dead(). dead() -> ok."]],
+    Modules = [compiled(Source) || Source <- Sources],
+    Live = fun(Own) ->
+                   #{live := Live} = reached(Modules, #{program => maps:from_keys(Own, [])}),
+                   lists:sort(maps:keys(Live))
+           end,
+    Called = [{a, main, 0}, {b, go, 0}, {b, live_not, 0}],
+    ?assertEqual(lists:sort([{b, live, 0} | Called]), Live([a, b, c])),
+    %% Modules of OTP have such names too often.
+    ?assertEqual(Called, Live([a])).
 
 module_in_literal(_) ->
     check(["-module(a). -export([main/0]).",
@@ -384,6 +426,7 @@ feature_used(_) ->
                                  {"m:go()", {m, go, 0}, true}, {"f:kept()", {m, go, 0}, false},
                            {"m:go(), word", [{m, go, 0}, word], true},
                            {"word, m:go()", [m, word], true},
+                           {"#{word => 1}", word, true}, {"#{w => word}", word, true},
                            {"m:go()", [{m, go, 0}, word], false}, {"word", [m, word], false}]].
 
 %% The program turns features on by the form of its data, inside other data and in parts too.
@@ -407,7 +450,8 @@ feature_form(_) ->
 %% A call from the program into OTP turns a feature on. A call inside OTP does not.
 feature_called_through(_) ->
     Otp = [otp(M) || M <- [file, io, ets, dets, qlc, epp, erl_eval, erl_scan, disk_log, file_sorter,
-                           gen_tcp, gen_udp, inet, inet_res, uri_string, escript, net_adm]],
+                           gen_tcp, gen_udp, inet, inet_res, uri_string, escript, net_adm, group,
+                           ssh]],
     On = fun(Does, Input) ->
                  A = compiled(["-module(a). -export([main/0]).", "main() -> " ++ Does ++ "."]),
                  #{on := On, refused := Refused} =
@@ -440,6 +484,12 @@ feature_called_through(_) ->
           {"file:open(x, [compressed])", [compressed_files]},
           {"file:open(x, [{zstd, #{}}])", [compressed_files]},
           {"file:open(x, [ram])", [memory_files]},
+          {"file:open(x, maps:keys(#{ram => 1, compressed => 1}))",
+           [compressed_files, memory_files]},
+          {"file:open(x, [K || {K, true} <- [{ram, true}, {compressed, true}]])",
+           [compressed_files, memory_files]},
+          {"group:start(x, y, []), ssh:daemon(x, [])", [ansi, line_editing, terms]},
+          {"group:start(x, y, []), ssh:connect(x, [])", []},
           {"ets:tab2file(x, y)", [disk_log]}, {"ets:tab2file(x, y, [])", [disk_log]},
           {"ets:file2tab(x)", [disk_log]}, {"ets:file2tab(x, [])", [disk_log]},
           {"ets:tabfile_info(x)", [disk_log]},

@@ -24,7 +24,8 @@ check(Text) ->
         {_, false, {true, Flag}} ->
             {error, ["the values of its last flag, ", Flag, ", are missing"]};
         {_, false, false} ->
-            {ok, [["the first word, ", Word, ", is no flag, so it has no effect: write -", Word]
+            {ok, [["the first word, ", shown(Word), ", is no flag, so it has no effect: write -",
+                   shown(Word)]
                   || [Word | _] <- [Words], Word =/= <<>>, not is_flag(Word)]
              ++ [["the quote in line ", line(Before), " has no end, so the rest of the file "
                   "belongs to it"] || {true, Before} <- [open_quote(Text)]]}
@@ -33,6 +34,12 @@ check(Text) ->
 line(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))).
 
 is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+.
+
+shown(Word) ->
+    case string:slice(whittle_term:text(binary:part(Word, 0, min(1000, byte_size(Word)))), 0, 60) of
+        Begin when length(Begin) < 60 -> Word;
+        Begin -> [Begin, "..."]
+    end.
 
 %% Returns the text before a word that ends within a quote. A backslash at the end of the text would
 %% take the first of the two newlines.

@@ -879,6 +879,8 @@ bad_flags(Config) ->
             end,
     ?assertEqual(["vm.args: the first word, name, is no flag, so it has no effect: write -name"],
                  Notes("# ${NAME}\nname tally\n")),
+    [Long] = Notes(lists:duplicate(100_000, $x)),
+    ?assert(length(Long) < 250),
     ?assertEqual(["vm.args: the quote in line 2 has no end, so the rest of the file belongs to it"],
                  Notes("-name a@b\n-kernel x '\"y\n\n# end\n")),
     %% A quote in a comment, a quoted quote, an empty word, and what follows -extra.
