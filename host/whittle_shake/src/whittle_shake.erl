@@ -21,6 +21,9 @@
 %% The number of paths in a note.
 -define(SHOWN_PATHS, 5).
 
+%% The number of modules in a message that names the callers of a kind of function.
+-define(SHOWN_MODULES, 20).
+
 -type options() ::
         #{facts := facts(),                         % of the same system
           unit := modules | functions,              % the unit that is kept or cut
@@ -400,9 +403,18 @@ asking(#{reached := Reached, summaries := Summaries}) ->
 
 open_call({Kind, Who}) -> [whittle_shake_dynamic:means(Kind), " (", listed(Who), ")"].
 
+%% Shows three functions, and the modules of the others.
+listed(Who) when length(Who) =< 3 -> lists:join(", ", [origin(Each) || Each <- Who]);
 listed(Who) ->
-    [lists:join(", ", [origin(Each) || Each <- lists:sublist(Who, 3)]),
-     [io_lib:format(" and ~b more", [length(Who) - 3]) || length(Who) > 3]].
+    {First, Rest} = lists:split(3, Who),
+    [listed(First), io_lib:format(" and ~b more", [length(Rest)]),
+     in_modules(lists:uniq([M || {M, _, _} <- Rest]) -- [M || {M, _, _} <- First])].
+
+in_modules([]) -> [];
+in_modules(Modules) ->
+    {Shown, Hidden} = lists:split(min(?SHOWN_MODULES, length(Modules)), Modules),
+    [", also in ", lists:join(", ", lists:map(fun atom_to_list/1, Shown)),
+     [io_lib:format(" and ~b other modules", [length(Hidden)]) || Hidden =/= []]].
 
 %% A function that is loaded when it is called need only be present. So the plan keeps only the
 %% recorded functions hot.

@@ -103,7 +103,15 @@ own_functions_first(_) ->
                 program => #{a_stdlib => [], z_own => []}},
     Order = [{z_own, f, 0}, {z_own, g, 0}, {a_stdlib, f, 0}, {a_stdlib, g, 0}],
     ?assertEqual(Order, whittle_shake_dynamic:asks_about_modules(Reached, Summaries)),
-    ?assertEqual([{data, Order}], whittle_shake_dynamic:open(Reached, Summaries)).
+    ?assertEqual([{data, Order}], whittle_shake_dynamic:open(Reached, Summaries)),
+    [?assertMatch({Who, {match, _}},
+                  {Who, re:run(unicode:characters_to_binary(
+                                 whittle_shake:format_error({open_calls, [{data, Who}]})), Words)})
+     || {Who, Words} <- [{Order, "\\(z_own:f/0, z_own:g/0, a_stdlib:f/0 and 1 more\\)"},
+                         {Order ++ [{other, f, 0}], "and 2 more, also in other\\)"},
+                         {Order ++ [{list_to_atom("m" ++ integer_to_list(N)), f, 0}
+                                    || N <- lists:seq(1, 22)],
+                          "and 23 more, also in m1, .*, m20 and 2 other modules\\)"}]].
 
 %% Removed names
 
