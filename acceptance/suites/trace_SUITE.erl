@@ -208,6 +208,9 @@ no_command(Config) ->
              {2, [], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["-o", "x", "--"], "`whittle trace' needs -- CMD; see `whittle help trace'"},
              {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
+             {2, ["-o", "x", "erl", "-noshell"],
+              "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
+             {2, ["-noshell"], "there is no option -noshell; see `whittle help trace'"},
              {2, ["-o"], "-o needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).
 

@@ -177,9 +177,19 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
                     {error, [Line, help_hint(Name)]}
             end;
         {error, Reason} ->
-            {error, [mistake(Reason, [as_given(Option, Ours) || Option <- Options]),
-                     help_hint(Name)]}
+            Lines = without_dashes(Command, Ours, Theirs)
+                ++ [mistake(Reason, [as_given(Option, Ours) || Option <- Options])],
+            {error, [hd(Lines), help_hint(Name)]}
     end.
+
+%% The option of another program looks like a wrong option of the command if the dashes before that
+%% program are missing.
+without_dashes(#{arguments := ["--" ++ _ = First | _], name := Name} = Command, Ours, []) ->
+    [dashes(Name, First, Word)
+     || [C | _] = Word <- [lists:nth(to_first_argument(Command, Ours), Ours)], C =/= $-];
+without_dashes(_, _, _) -> [].
+
+dashes(Name, First, Word) -> ["put -- before `", Word, "': `whittle ", Name, $\s, First, $'].
 
 %% Adds the name that the user wrote: the short one, or the long one with its dashes.
 as_given(#{long := Long} = Option, Words) ->
@@ -235,7 +245,7 @@ twice(Given, Options) ->
         length([Name || {N, _} <- Given, N =:= Name]) > 1].
 
 wrong(#{arguments := ["--" ++ _ = First | _], name := Name}, _, [Word | _], _) ->
-    [["put -- before `", Word, "': `whittle ", Name, $\s, First, $']];
+    [dashes(Name, First, Word)];
 wrong(#{arguments := ["--" ++ _ | _]} = Command, Values, [], Theirs) ->
     wrong(Command, Values, lists:sublist(Theirs, 1));
 wrong(#{arguments := [First | Others], name := Name}, _, [], [Word | _]) ->
