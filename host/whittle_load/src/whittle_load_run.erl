@@ -212,14 +212,17 @@ waiting() ->
 
 %% The agents that have not answered in time
 silent(#run{agents = Agents, options = #{tell := Tell}} = Run) ->
-    _ = [Tell({agent_silent, killed(Port, N)}) || {Port, N} <- maps:to_list(Agents)],
+    _ = [begin
+             kill(Port),
+             Tell({agent_silent, N})
+         end || {Port, N} <- maps:to_list(Agents)],
     lists:foldl(fun lost/2, Run#run{agents = #{}}, maps:values(Agents)).
 
-killed(Port, N) ->
+kill(Port) ->
     _ = [os:cmd("kill -KILL " ++ integer_to_list(Pid))
          || {os_pid, Pid} <- [erlang:port_info(Port, os_pid)]],
     _ = catch port_close(Port),
-    N.
+    ok.
 
 heard(Port, {data, Bytes}, #run{agents = Agents} = Run) ->
     #{Port := N} = Agents,

@@ -77,10 +77,9 @@ of_vm(program, Terms) -> Terms;
 of_vm(whole, Terms) ->
     {Parts, Here} = lists:partition(fun({_, Feature}) -> is_map_key(vm, Feature) end, Terms),
     Names = [Name || {Name, _} <- Parts],
-    [{Name, case Feature of
-                #{needs := Needs} -> Feature#{needs := Needs -- Names};
-                #{} -> Feature
-            end} || {Name, Feature} <- Here].
+    [{Name, maps:map(fun(Key, Value) when Key =:= needs; Key =:= recommends -> Value -- Names;
+                        (_, Value) -> Value
+                     end, Feature)} || {Name, Feature} <- Here].
 
 %% @doc Makes features from these definitions.
 -spec new([{name(), definition()}]) -> features().
