@@ -197,7 +197,8 @@ dynamic_calls_are_noted(Config) ->
 cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
-                        "(?m)^note: shaking made the modules [0-9]+(,[0-9]{3})* bytes larger: "
+                        "(?m)^note: shaking made the files of the modules "
+                        "[0-9]+(,[0-9]{3})* bytes larger: files of "
                         "[0-9]+(,[0-9]{3})* bytes are hot, and the VM loads the other "
                         "[0-9]+(,[0-9]{3})* bytes only when something calls them "
                         "\\(before compression\\); the start also creates "

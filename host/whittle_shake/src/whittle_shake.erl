@@ -272,16 +272,13 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked},
           [unicode:chardata()].
 load_notes(#{missing := load, only := false}, Before, After) ->
     Cold = whittle_system:cold(After),
-    Sizes = fun(System) ->
-                    [{M, byte_size(Bytes)} || {_, M, Bytes} <- whittle_system:modules(System)]
-            end,
-    Whole = lists:sum([Size || {_, Size} <- Sizes(Before)]),
-    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, Sizes(After)),
+    Whole = lists:sum([Size || {_, Size} <- packed_sizes(Before)]),
+    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, packed_sizes(After)),
     [HotBytes, ColdBytes] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [["shaking made the modules ", whittle_number:text(HotBytes + ColdBytes - Whole),
-      " bytes larger: ", whittle_number:text(HotBytes), " bytes are hot, and the VM loads the "
-      "other ", whittle_number:text(ColdBytes), " bytes only when something calls them (before "
-      "compression)",
+    [["shaking made the files of the modules ",
+      whittle_number:text(HotBytes + ColdBytes - Whole), " bytes larger: files of ",
+      whittle_number:text(HotBytes), " bytes are hot, and the VM loads the other ",
+      whittle_number:text(ColdBytes), " bytes only when something calls them (before compression)",
       [["; the start also creates ", whittle_number:text(length(Names)), " atoms, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
@@ -394,6 +391,13 @@ details({open_calls, [_, _ | _] = Open}) -> lists:map(fun open_call/1, Open);
 details(_) -> [].
 
 %% Internal
+
+%% The sizes of the files of modules in bytes, as a pack has them: without debug information.
+packed_sizes(System) ->
+    whittle_work:map(fun({_, M, Bytes}) ->
+                             {ok, Beam} = whittle_beam:read(Bytes),
+                             {M, byte_size(whittle_beam:strip(#{types => drop}, Beam))}
+                     end, whittle_system:modules(System)).
 
 functions(1) -> "1 function";
 functions(Count) -> [whittle_number:text(Count), " functions"].

@@ -73,7 +73,8 @@ costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missin
               end,
     Calls = whittle_shake_dynamic:open(Reached, Summaries),
     Homes = maps:from_list([{M, Name} || {Name, M, _} <- whittle_system:modules(System)]),
-    Dynamic = [dynamic(Open, lists:member(Open, Undeclared), Homes, Without, Unrecorded)
+    Dynamic = [dynamic(Open, lists:member(Open, Undeclared),
+                       {Homes, whittle_system:roots(System)}, Without, Unrecorded)
                || Open <- Calls],
     HotBy = by_app(HotMfas, Homes),
     RestBy = by_app(Rest, Homes),
@@ -143,12 +144,13 @@ without_app(#{name := Name, modules := Modules}, #{modules := All, program := Pr
            kept := [Each || {{M, _, _}, _} = Each <- Kept, not is_map_key(M, Modules)],
            atoms := [Atom || {_, Origin} = Atom <- Atoms, Origin =/= Root]}.
 
-dynamic({Kind, Who}, IsOpen, Homes, Without, Input) ->
+dynamic({Kind, Who}, IsOpen, {Homes, Roots}, Without, Input) ->
     By = lists:usort([App || {M, _, _} <- Who, {ok, App} <- [maps:find(M, Homes)]]),
     #{kind => Kind, declared => not IsOpen, by => By,
       functions => [text_of(whittle_shake_name:origin(Each)) || Each <- Who],
       retained => Without(closed(Kind, Input), []),
-      closed_by => text_of(closed_by(Kind, IsOpen, is_any_named(Kind, Input), By))}.
+      closed_by => text_of(closed_by(Kind, IsOpen, is_any_named(Kind, Input),
+                                 changes(By, Roots)))}.
 
 %% Tells whether the option of a kind of calls names anything.
 is_any_named(Kind, #{atoms := Atoms, kept := Kept}) ->
@@ -182,15 +184,21 @@ without_feature(remote, #{on := On, off := Off} = Input) ->
 without_feature(_, Input) ->
     Input.
 
-closed_by(Kind, true, _, By) ->
-    [whittle_shake_dynamic:declaration(Kind), " none", without(", or remove ", By)];
-closed_by(Kind, false, true, By) ->
-    [whittle_shake_dynamic:declaration(Kind), " declares them", without("; remove ", By)];
-closed_by(Kind, false, false, By) ->
-    [whittle_shake_dynamic:declaration(Kind), " none rules them out", without("; remove ", By)].
+closed_by(Kind, true, _, Changes) ->
+    [whittle_shake_dynamic:declaration(Kind), " none", also(", or ", Changes)];
+closed_by(Kind, false, true, Changes) ->
+    [whittle_shake_dynamic:declaration(Kind), " declares them", also("; ", Changes)];
+closed_by(Kind, false, false, Changes) ->
+    [whittle_shake_dynamic:declaration(Kind), " none rules them out", also("; ", Changes)].
 
-without(_, []) -> "";
-without(Before, By) -> [Before, names(By)].
+also(_, []) -> "";
+also(Before, Changes) -> [Before, Changes].
+
+%% An application that the user asked for can only do without the calls. Another one can go.
+changes(By, Roots) ->
+    {Asked, Others} = lists:partition(fun(App) -> lists:member(App, Roots) end, By),
+    lists:join(" and ", [[Verb, names(Apps)] || {Verb, [_ | _] = Apps} <- [{"remove ", Others},
+                                                                           {"change ", Asked}]]).
 
 names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
 
