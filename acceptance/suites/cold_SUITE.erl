@@ -197,11 +197,11 @@ dynamic_calls_are_noted(Config) ->
 cost_is_noted(Config) ->
     ?assertMatch({match, _},
                  re:run(proplists:get_value(said, Config),
-                        "(?m)^note: shaking made the files of the modules "
-                        "[0-9]+(,[0-9]{3})* bytes larger: files of "
+                        "(?m)^note: shaking made the modules [0-9]+(,[0-9]{3})* bytes larger: "
                         "[0-9]+(,[0-9]{3})* bytes are hot, and the VM loads the other "
                         "[0-9]+(,[0-9]{3})* bytes only when something calls them "
-                        "\\(before compression\\); the start also creates "
+                        "\\(without debug information, before compression\\); the start also "
+                        "creates "
                         "[0-9]+(,[0-9]{3})* atoms, because the program asks "
                         "whether an atom exists; to save memory, record a run with "
                         "`whittle trace`, and build with --evidence FILE --seen only$")).

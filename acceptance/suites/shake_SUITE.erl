@@ -367,16 +367,18 @@ costs_of_dynamic_calls(Config) ->
             end,
     Text = Build([]),
     {match, [Bytes]} = re:run(Text, "\"by\":\\[\"costly\"\\],"
-                                    "\"closed_by\":\"--data none, or change costly\","
+                                    "\"closed_by\":\"--data none, or change the calls of costly\","
                                     ".*\"kind\":\"data\",\"retained\":\\{\"bytes\":(\\d+),",
                               [{capture, [1], list}]),
     %% erl_scan and erl_parse.
     ?assert(list_to_integer(Bytes) > 50_000),
     ?assertMatch({match, _}, re:run(Text, "\"opens\":\\[\"data\"\\]")),
     ?assertMatch({match, _}, re:run(Build(["--data", "none"]),
-                                    "\"closed_by\":\"--data none rules them out; change costly\"")),
+                                    "\"closed_by\":\"--data none rules them out; change the calls "
+                                    "of costly\"")),
     ?assertMatch({match, _}, re:run(Build(["--data", "lists:sum/1"]),
-                                    "\"closed_by\":\"--data declares them; change costly\"")).
+                                    "\"closed_by\":\"--data declares them; change the calls of "
+                                    "costly\"")).
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->

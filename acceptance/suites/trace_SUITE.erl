@@ -210,6 +210,8 @@ no_command(Config) ->
              {2, ["erl"], "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
              {2, ["-o", "x", "erl", "-noshell"],
               "put -- before `erl': `whittle trace -- CMD'; see `whittle help trace'"},
+             {2, ["--typo", "x", "erl"], "there is no option --typo; see `whittle help trace'"},
+             {2, ["--typo", "-o", "x"], "there is no option --typo; see `whittle help trace'"},
              {2, ["-noshell"], "there is no option -noshell; see `whittle help trace'"},
              {2, ["-o"], "-o needs a value; see `whittle help trace'"}]],
     ?assertEqual([], filelib:wildcard(out("no*", Config))).

@@ -182,11 +182,15 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
             {error, [hd(Lines), help_hint(Name)]}
     end.
 
-%% The option of another program looks like a wrong option of the command if the dashes before that
-%% program are missing.
-without_dashes(#{arguments := ["--" ++ _ = First | _], name := Name} = Command, Ours, []) ->
-    [dashes(Name, First, Word)
-     || [C | _] = Word <- [lists:nth(to_first_argument(Command, Ours), Ours)], C =/= $-];
+%% Without the dashes, an option of the other program looks like a wrong option of this command. It
+%% stands behind that program, and the words before the program are right.
+without_dashes(#{arguments := ["--" ++ _ = First | _], name := Name, options := Options} = Command,
+               Ours, []) ->
+    {Begin, Rest} = lists:split(to_first_argument(Command, Ours), Ours),
+    Before = lists:droplast(Begin),
+    [dashes(Name, First, Program)
+     || [C | _] = Program <- [lists:last(Begin)], C =/= $-, Rest =/= [],
+        {ok, {_, []}} <- [getopt:parse(lists:map(fun specification/1, Options), Before)]];
 without_dashes(_, _, _) -> [].
 
 dashes(Name, First, Word) -> ["put -- before `", Word, "': `whittle ", Name, $\s, First, $'].

@@ -272,13 +272,13 @@ notes(#{missing := Missing, reached := #{on := On, blocked := Blocked},
           [unicode:chardata()].
 load_notes(#{missing := load, only := false}, Before, After) ->
     Cold = whittle_system:cold(After),
-    Whole = lists:sum([Size || {_, Size} <- packed_sizes(Before)]),
-    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, packed_sizes(After)),
+    Whole = lists:sum([Size || {_, Size} <- stripped_sizes(Before)]),
+    {Late, Hot} = lists:partition(fun({M, _}) -> is_map_key(M, Cold) end, stripped_sizes(After)),
     [HotBytes, ColdBytes] = [lists:sum([Size || {_, Size} <- Part]) || Part <- [Hot, Late]],
-    [["shaking made the files of the modules ",
-      whittle_number:text(HotBytes + ColdBytes - Whole), " bytes larger: files of ",
-      whittle_number:text(HotBytes), " bytes are hot, and the VM loads the other ",
-      whittle_number:text(ColdBytes), " bytes only when something calls them (before compression)",
+    [["shaking made the modules ", whittle_number:text(HotBytes + ColdBytes - Whole),
+      " bytes larger: ", whittle_number:text(HotBytes), " bytes are hot, and the VM loads the "
+      "other ", whittle_number:text(ColdBytes), " bytes only when something calls them (without "
+      "debug information, before compression)",
       [["; the start also creates ", whittle_number:text(length(Names)), " atoms, because the "
         "program asks whether an atom exists"] || {ok, Names} <- [whittle_boot:atoms(After)]],
       "; to save memory, record a run with `whittle trace`, and build with --evidence FILE --seen "
@@ -392,8 +392,8 @@ details(_) -> [].
 
 %% Internal
 
-%% The sizes of the files of modules in bytes, as a pack has them: without debug information.
-packed_sizes(System) ->
+%% Computes the bytes of each module's file without debug information.
+stripped_sizes(System) ->
     whittle_work:map(fun({_, M, Bytes}) ->
                              {ok, Beam} = whittle_beam:read(Bytes),
                              {M, byte_size(whittle_beam:strip(#{types => drop}, Beam))}
@@ -466,13 +466,14 @@ reach(System, Options, Kept, Summaries) ->
     Features = whittle_shake_feature:standard(Vm),
     Names = whittle_shake_source:names(System),
     Atoms = whittle_shake_roots:atoms(System, Names),
+    NamedCalls = whittle_shake_roots:named_calls(System, Names, Summaries),
     Program = program(System),
     Input = #{modules => Summaries,
               program => Program,
               own => maps:with(own(System), Program),
               data => whittle_shake_data:data(System, Summaries),
               lists => whittle_shake_data:lists(System, Program, Summaries),
-              calls => whittle_shake_roots:calls(System, Names, Summaries, {Missing, Vm}),
+              calls => whittle_shake_roots:calls(System, Summaries, {Missing, Vm}) ++ NamedCalls,
               kept => Kept,
               answered => Missing =:= crash,
               traps => maps:merge(whittle_shake_roots:traps(Vm),
@@ -481,7 +482,8 @@ reach(System, Options, Kept, Summaries) ->
               made => whittle_shake_roots:made(),
               known => whittle_shake_known:new(System, maps:keys(Summaries)),
               features => Features,
-              on => on(System, Atoms, Features, Options) ++ started(Missing, Features, Options),
+              on => on(System, Atoms ++ NamedCalls, Features, Options)
+                  ++ started(Missing, Features, Options),
               off => maps:get(off, Options, [])},
     Reached = whittle_shake_reach:reach(Input),
     #{blocked := Blocked, refused := Refused} = Reached,
@@ -528,11 +530,11 @@ hot(#{only := Mfas}, Kept, #{live := Live}, System, Summaries) ->
 hot(_, _, #{live := Live}, _, _) ->
     maps:map(fun(_, _) -> [] end, Live).
 
-on(System, Atoms, Features, Options) ->
+on(System, Named, Features, Options) ->
     Settings = #{flags => whittle_shake_roots:flags(System),
                  files => [unicode:characters_to_list(filename:basename(Path))
                            || Path <- maps:keys(whittle_system:files(System))],
-                 config => [Atom || {Atom, _} <- Atoms] ++ whittle_shake_roots:uses(System)},
+                 config => Named ++ whittle_shake_roots:uses(System)},
     Known = whittle_shake_feature:names(Features),
     %% A whole VM has the features of ERTS.
     [{Name, {root, "--feature"}} || Name <- maps:get(on, Options, []), lists:member(Name, Known)]

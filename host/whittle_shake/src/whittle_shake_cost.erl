@@ -197,8 +197,9 @@ also(Before, Changes) -> [Before, Changes].
 %% An application that the user asked for can only do without the calls. Another one can go.
 changes(By, Roots) ->
     {Asked, Others} = lists:partition(fun(App) -> lists:member(App, Roots) end, By),
-    lists:join(" and ", [[Verb, names(Apps)] || {Verb, [_ | _] = Apps} <- [{"remove ", Others},
-                                                                           {"change ", Asked}]]).
+    lists:join(" and ", [[Verb, names(Apps)]
+                         || {Verb, [_ | _] = Apps} <- [{"remove ", Others},
+                                                       {"change the calls of ", Asked}]]).
 
 names(Apps) -> lists:join(" and ", [atom_to_list(App) || App <- Apps]).
 

@@ -21,7 +21,7 @@
 -type found() ::
         #{calls := [{mfa(), whittle_shake_reach:origin()}],
           atoms := [{atom(), whittle_shake_reach:origin()}],
-          uses := [whittle_shake_feature:use()]}.   % tags and forms
+          uses := [{whittle_shake_feature:use(), whittle_shake_reach:origin()}]}. % tags and forms
 
 %% The functions that list modules, and the modules.
 -type lists() :: none | #{by := #{mfa() => []}, modules := [module()]}.
@@ -112,7 +112,8 @@ consults() ->
         ++ [{io, read, A} || A <- [1, 2, 3, 4]].
 
 in_files(System, Modules) ->
-    Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms], Uses}
+    Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms],
+              [{Use, From} || Use <- Uses]}
              || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
                 {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],

@@ -102,11 +102,14 @@ new(Terms) ->
 functions(Feature) ->
     maps:get(functions, Feature, []) ++ [Mfa || {Mfa, _} <- maps:get(answers, Feature, [])].
 
-used(Feature) ->
+used(Feature) -> all(maps:get(used, Feature, [])).
+
+%% Each use may be a list of uses that are needed together.
+all(Uses) ->
     [case Use of
          [_ | _] -> Use;
          _ -> [Use]
-     end || Use <- maps:get(used, Feature, [])].
+     end || Use <- Uses].
 
 %% @doc Lists the names of the features, sorted.
 -spec names(features()) -> [name()].
@@ -145,31 +148,45 @@ brings(Name, #{definitions := Definitions}) ->
     #{Name := Feature} = Definitions,
     maps:get(brings, Feature, []).
 
-%% @doc Lists the features that packed settings turn on, each with its reason. Settings are flags,
-%% files by their names, and the names, tags and forms in configuration and other packed data. The
-%% name of a module of the feature counts too, unless it is in `words'.
--spec asked_for(#{flags => [string()], files => [string()], config := [use()]}, features()) ->
+%% @doc Lists the features that packed data turns on, each with its reason. The data is flags, files
+%% by their names, and what stands in configurations and in files that the program reads: names,
+%% tags, forms, and calls. The name of a module of the feature counts, unless it is in `words'.
+-spec asked_for(#{flags => [string()], files => [string()],
+                  config := [{use(), whittle_shake_reach:origin()}]}, features()) ->
           [{name(), whittle_shake_reach:origin()}].
-asked_for(Settings, #{definitions := Definitions}) ->
-    [{Name, {root, ["the packed ", text(Word)]}}
-     || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
-        {Key, Words} <- lists:sort(maps:to_list(Settings)),
-        Word <- asking(Key, Feature), packed(Key, Word, Words)].
+asked_for(#{config := Config} = Data, #{definitions := Definitions} = Features) ->
+    %% Each use keeps its first origin.
+    Uses = maps:from_list(lists:reverse(Config)),
+    Called = maps:merge(Uses, maps:from_list([{M, []} || {{M, _, _}, _} <- Config])),
+    [{Name, {root, ["the packed ", Word]}}
+     || {Name, Feature} <- lists:sort(maps:to_list(Definitions)), Key <- [files, flags],
+        Word <- maps:get(Key, Feature, []), lists:member(Word, maps:get(Key, Data, []))]
+        ++ [{Name, where(All, Uses)}
+            || {Name, Feature} <- lists:sort(maps:to_list(Definitions)),
+               All <- in_config(Feature), are_in(All, Uses)]
+        ++ [{Name, where([Mfa], Uses)}
+            || {{_, _, _}, _} = {Mfa, _} <- Config, Name <- called(Mfa, Called, Features)].
 
-asking(config, Feature) ->
-    maps:get(config, Feature, [])
-        ++ (maps:get(modules, Feature, []) -- maps:get(words, Feature, []));
-asking(Key, Feature) -> maps:get(Key, Feature, []).
+in_config(Feature) ->
+    all(maps:get(config, Feature, []))
+        ++ [[M] || M <- maps:get(modules, Feature, []) -- maps:get(words, Feature, [])].
 
-packed(config, [_ | _] = All, Words) -> All -- Words =:= [];
-packed(_, Word, Words) -> lists:member(Word, Words).
+are_in(All, Uses) -> lists:all(fun(Use) -> is_map_key(Use, Uses) end, All).
 
-text({form, ipv6}) -> "IPv6 address";
-text({Tag}) -> io_lib:format("{~tp, ...}", [Tag]);
+%% Lists the features that a call in packed data enters, or uses.
+called({M, _, _} = Mfa, Called, Features) ->
+    [Name || {ok, Name} <- [of_call(none, Mfa, Features)]]
+        ++ [Name || Use <- [Mfa, M], {Name, All} <- of_use(Use, Features), are_in(All, Called)].
+
+where([First | _] = All, Uses) ->
+    #{First := {root, From}} = Uses,
+    {root, [lists:join(" with ", lists:map(fun text/1, All)), " in ", From]}.
+
+text({form, ipv6}) -> "an IPv6 address";
 text({form, Form}) -> ["data of the form ", atom_to_list(Form)];
-text(Word) when is_atom(Word) -> atom_to_list(Word);
-text([Use | _] = All) when not is_integer(Use) -> lists:join(" with ", [text(One) || One <- All]);
-text(Text) -> Text.
+text({Tag}) -> io_lib:format("{~tp, ...}", [Tag]);
+text({_, _, _} = Mfa) -> whittle_shake_name:text(Mfa);
+text(Name) -> atom_to_list(Name).
 
 %% @doc Finds the feature that a call from a module to a function enters.
 -spec of_call(module() | none, mfa(), features()) -> {ok, name()} | none.

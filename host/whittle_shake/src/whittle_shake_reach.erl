@@ -289,8 +289,7 @@ read(Calls, #state{data = #{readers := Readers, found := Found}} = State) ->
     end.
 
 in_data(#{calls := Calls, atoms := Atoms, uses := Uses}, #state{features = Features} = State) ->
-    Asked = whittle_shake_feature:asked_for(#{config => [Atom || {Atom, _} <- Atoms] ++ Uses},
-                                            Features),
+    Asked = whittle_shake_feature:asked_for(#{config => Atoms ++ Uses ++ Calls}, Features),
     On = lists:foldl(fun({Feature, Origin}, S) -> turn_on(Feature, Origin, none, S) end,
                      State, Asked),
     Called = lists:foldl(fun({To, Origin}, S) -> edge(To, {called, Origin}, S) end, On, Calls),

@@ -4,7 +4,8 @@
 %% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, recording/0, calls/4, traps/1, atoms/2, uses/1, made/0, flags/1]).
+-export([start/0, application/1, recording/0, calls/3, named_calls/3, traps/1, atoms/2, uses/1,
+         made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -18,22 +19,29 @@ application(Name) -> io_lib:format("the application ~ts", [Name]).
 -spec recording() -> string().
 recording() -> "the recording".
 
-%% @doc Lists the functions that are called from outside the code, each with its caller.
--spec calls(whittle_system:system(), whittle_shake_source:names(),
-            #{module() => whittle_shake_summary:summary()},
+%% @doc Lists the functions that the VM and the boot script call, each with its caller.
+-spec calls(whittle_system:system(), #{module() => whittle_shake_summary:summary()},
             {Missing :: load | crash, Vm :: whole | program}) ->
           [{mfa(), whittle_shake_reach:origin()}].
-calls(System, Names, Modules, {Missing, Vm}) ->
-    vm(Vm, Modules) ++ boot(System) ++ flag_calls(System, Modules)
-        ++ [{Fun, From} || {From, Term} <- settings(System),
-                           Fun <- whittle_shake_summary:funs(Term)]
-        ++ whittle_shake_source:calls(Names, Modules)
+calls(System, Modules, {Missing, Vm}) ->
+    vm(Vm, Modules) ++ boot(System)
         ++ device([{whittle_start_load, whittle_start}, {whittle_control, whittle_control}]
                   ++ [case Missing of
                           load -> {whittle_start_cold, whittle_start};
                           crash -> {whittle_start_removed, whittle_start}
                       end],
                   System, Modules).
+
+%% @doc Lists the functions that the VM's flags, the configuration and scripts call, each with its
+%% origin.
+-spec named_calls(whittle_system:system(), whittle_shake_source:names(),
+                  #{module() => whittle_shake_summary:summary()}) ->
+          [{mfa(), whittle_shake_reach:origin()}].
+named_calls(System, Names, Modules) ->
+    flag_calls(System, Modules)
+        ++ [{Fun, From} || {From, Term} <- settings(System),
+                           Fun <- whittle_shake_summary:funs(Term)]
+        ++ whittle_shake_source:calls(Names, Modules).
 
 %% @doc Maps functions to those that they call, although no code names these. A function in C
 %% continues in Erlang: the emulator looks its traps up by name (`erts_export_put' in erl_bif_re.c
@@ -62,13 +70,14 @@ atoms(System, Names) ->
         ++ whittle_shake_source:atoms(Names).
 
 %% @doc Lists the data with a known form in the configuration and in the VM's flags, and the first
-%% elements of the tuples there.
--spec uses(whittle_system:system()) -> [whittle_shake_feature:use()].
+%% elements of the tuples there, each with its origin.
+-spec uses(whittle_system:system()) ->
+          [{whittle_shake_feature:use(), whittle_shake_reach:origin()}].
 uses(System) ->
-    lists:usort([Use || {_, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]
-                ++ [Use || {_, Words} <- flag_words(System), Word <- Words,
-                           Use <- whittle_shake_source:uses(
-                                    unicode:characters_to_binary([Word, ". "]))]).
+    [{Use, From} || {From, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]
+        ++ [{Use, root(From)}
+            || {From, Words} <- flag_words(System), Word <- Words,
+               Use <- whittle_shake_source:uses(unicode:characters_to_binary([Word, ". "]))].
 
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].

@@ -87,8 +87,8 @@ in_erlang(Bytes, Modules) ->
                                is_map_key(atom_to_binary(F), Names)]),
      lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
 
-%% @doc Lists the first elements of tuples in Erlang text, and its data with a known form. A text
-%% that is no term, such as a script, shows only the first elements.
+%% @doc Lists the first elements of tuples in Erlang text, and its data with a known form. Of a text
+%% that is no term, such as a script, it finds only IPv6 addresses.
 -spec uses(binary()) -> [whittle_shake_feature:use()].
 uses(Bytes) ->
     case whittle_term:parse(Bytes) of
@@ -99,8 +99,15 @@ uses(Bytes) ->
 %% Internal
 
 tags([{'{', _}, {atom, _, Tag} | Tokens]) -> [{Tag} | tags(Tokens)];
+tags([{'{', _}, {integer, _, _} | Tokens]) ->
+    [{form, ipv6} || is_address(7, Tokens)] ++ tags(Tokens);
 tags([_ | Tokens]) -> tags(Tokens);
 tags([]) -> [].
+
+is_address(0, [{'}', _} | _]) -> true;
+is_address(More, [{',', _}, {integer, _, _} | Tokens]) when More > 0 ->
+    is_address(More - 1, Tokens);
+is_address(_, _) -> false.
 
 -spec called(named(), #{module() => whittle_shake_summary:summary()}) -> [mfa()].
 called(#{calls := Calls}, Modules) ->

@@ -20,15 +20,22 @@ all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
 %% Each setting makes a stock node start or call the feature.
 settings_turn_features_on(_) ->
-    On = fun(Settings) ->
+    Origin = {root, "a file"},
+    On = fun(Data) ->
                  [Name || {Name, _} <- whittle_shake_feature:asked_for(
-                                         Settings, whittle_shake_feature:standard(whole))]
+                                         maps:merge(#{config => []}, Data),
+                                         whittle_shake_feature:standard(whole))]
          end,
     [?assertEqual([distribution], On(#{flags => [Flag]})) || Flag <- ["-name", "-sname"]],
-    [?assertEqual({Setting, [Feature]}, {Setting, On(#{config => [Setting]})})
+    [?assertEqual({Setting, [Feature]}, {Setting, On(#{config => [{Setting, Origin}]})})
      || {Setting, Feature} <- [{start_boot_server, peer}, {start_dist_ac, global},
                                {sync_nodes_mandatory, distribution},
                                {sync_nodes_optional, distribution}, {shell_history, disk_log}]],
+    ?assertEqual([{global, {root, "{via, ...} with global in a file"}}],
+                 [{Name, {root, unicode:characters_to_list(Why)}}
+                  || {Name, {root, Why}} <- whittle_shake_feature:asked_for(
+                                              #{config => [{{via}, Origin}, {global, Origin}]},
+                                              whittle_shake_feature:standard(whole))]),
     %% A value that the VM gets as a flag is a term in text.
     System = fun(Flags) ->
                      Kernel = #{name => kernel, vsn => "1", files => #{}, modules => #{},

@@ -76,7 +76,8 @@ funs(_) ->
 %% An address, the name of a process or a module in the configuration turns its feature on, as in
 %% code.
 features_of_configuration(_) ->
-    System = system([{a, ["-module(a). -export([main/0]). main() -> ok."]}], #{}),
+    System = system([{a, ["-module(a). -export([main/0]). main() -> ok."]},
+                     {rpc, ["-module(rpc). -export([call/4]). call(_, _, _, _) -> ok."]}], #{}),
     On = fun(Value) -> on(change(System, env, [{key, Value}])) -- on(System) end,
     ?assertEqual([], On({ip, {127, 0, 0, 1}})),
     ?assertEqual([inet6], On({ip, {0, 0, 0, 0, 0, 0, 0, 1}})),
@@ -87,14 +88,20 @@ features_of_configuration(_) ->
     ?assertEqual([], On({zip, timer, name})),
     Flags = fun(Text) -> on(put_flags(Text, System)) -- on(System) end,
     ?assertEqual([distribution, global, inet], Flags("-a key {global,name}") -- [terms]),
-    ?assertEqual([inet6], Flags("-a key '{0,0,0,0,0,0,0,1}'") -- [terms]).
+    ?assertEqual([inet6], Flags("-a key '{0,0,0,0,0,0,0,1}'") -- [terms]),
+    %% Calls turn their features on, also those of modules whose names are common atoms.
+    ?assertEqual([distribution, global, inet],
+                 Flags("-eval 'rpc:call(n, m, f, []).'") -- [eval, terms]),
+    ?assertEqual([distribution, global, inet], On(fun global:whereis_name/1)),
+    ?assertEqual([disk_log], On(fun ets:tab2file/2)).
 
 %% Files in priv turn features on likewise, if the program reads them.
 features_of_files(_) ->
     On = fun(Reads, Bytes) ->
                  Source = {a, ["-module(a). -export([main/0]). main() -> ", Reads, "(x)."]},
-                 on(system([Source], #{<<"priv/x">> => iolist_to_binary(Bytes)}))
-                     -- on(system([Source], #{}))
+                 Zip = {zip, ["-module(zip). -export([unzip/2]). unzip(_, _) -> ok."]},
+                 on(system([Source, Zip], #{<<"priv/x.script">> => iolist_to_binary(Bytes)}))
+                     -- on(system([Source, Zip], #{}))
          end,
     [?assertEqual({Reads, Features}, {Reads, On(Reads, Bytes)})
      || {Reads, Bytes, Features} <-
@@ -104,6 +111,10 @@ features_of_files(_) ->
              {"file:consult", "{ip, {0, 0, 0, 0, 0, 0, 0, 1}}.", [inet6]},
              {"file:script", "{listen, [inet6]}. X = 1.", [inet6]},
              {"file:script", "{ok, {global, x}}. X = 1.", [distribution, global, inet]},
+             {"file:script", "{ip, {0, 0, 0, 0, 0, 0, 0, 1}}. X = 1.", [inet6]},
+             {"file:script", "X = {0, 0, 0, 0, 0, 0, 0}, X.", []},
+             {"file:script", "zip:unzip(F, [memory]).",
+              [archives, compressed_files, memory_files]},
              {"file:consult", "#{start => {pg, start_link, [name]}}.", [pg]},
              {"binary_to_term", term_to_binary([ram]), [memory_files]},
              {"binary_to_term", term_to_binary({via, global, x}), [distribution, global, inet]}]].
@@ -353,4 +364,4 @@ found(System) ->
     Modules = #{target => #{exports => [{live, 0}, {dead, 0}]}},
     Names = whittle_shake_source:names(System),
     [Atom || {Atom, _} <- whittle_shake_roots:atoms(System, Names)]
-        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:calls(System, Names, Modules, {crash, whole})].
+        ++ [Mfa || {Mfa, _} <- whittle_shake_roots:named_calls(System, Names, Modules)].

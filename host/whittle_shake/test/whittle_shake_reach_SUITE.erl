@@ -484,6 +484,7 @@ feature_called_through(_) ->
           {"file:open(x, [compressed])", [compressed_files]},
           {"file:open(x, [{zstd, #{}}])", [compressed_files]},
           {"file:open(x, [ram])", [memory_files]},
+          {"file:open(x, maps:to_list(#{zstd => #{}}))", [compressed_files]},
           {"file:open(x, maps:keys(#{ram => 1, compressed => 1}))",
            [compressed_files, memory_files]},
           {"file:open(x, [K || {K, true} <- [{ram, true}, {compressed, true}]])",
