@@ -122,6 +122,9 @@ step({called, By}) -> ["  called by ", origin(By)];
 step({applied, By, Module}) ->
     ["  may be called by ", origin(By), ", which calls a function of this name in a module that it "
      "chooses while it runs; ", origin(Module), " mentions the module"];
+step({chosen, By}) ->
+    ["  may be called by ", origin(By), ", which chooses a function of this module while it "
+     "runs"];
 step({named, By, By}) ->
     ["  may be called: ", origin(By), " mentions its module and its name"];
 step({named, Module, Function}) ->

@@ -220,7 +220,7 @@ format_error({pack, Error}) -> whittle_pack:format_error(Error);
 format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
-    [Out, " is the input and would be overwritten: name another output with -o"];
+    [Out, " is the input or a part of it, and would be overwritten: name another output with -o"];
 format_error({output_is_packed, {Out, Dir}}) ->
     [Out, " would be in ", Dir, ", whose files Whittle packs: name another output with -o"];
 format_error({unreadable, {settings, _, _}} = Error) -> whittle_make_settings:format_error(Error);
@@ -440,9 +440,22 @@ check_output(Given, #{request := #{input := Input, format := Format}} = Build) -
               exe -> Given
           end,
     steps([fun(_) -> is_other_file(Input, Out) end,
-           fun(_) -> in(pack, whittle_pack:check_output(Out, pack_options(Build))) end,
+           fun(_) -> check_place(Input, Out, pack_options(Build)) end,
            fun(_) -> check_plan(Out, Build) end,
            fun(_) -> {ok, Build#{out => Out}} end]).
+
+%% The advice to remove what is there would cost the user the input.
+check_place(Input, Out, Options) ->
+    case whittle_pack:check_output(Out, Options) of
+        {error, {Tag, _}} = Error when Tag =:= not_ours; Tag =:= holds_others; Tag =:= no_sums ->
+            Inside = [Path || Path <- [Out, filename:join(Out, "file")], filelib:is_dir(Input),
+                              whittle_file:is_in(Path, Input)],
+            case Inside of
+                [] -> in(pack, Error);
+                _ -> {error, {input_is_output, Out}}
+            end;
+        Result -> in(pack, Result)
+    end.
 
 check_plan(_, #{shake := none}) -> ok;
 check_plan(Out, _) -> in(plan_file, whittle_plan_file:check(Out)).

@@ -12,7 +12,7 @@
          too_many_names/1, no_input/1, writes_nothing/1,
          waits_for_a_build/1, plan_files/1, every_error_is_one_line/1]).
 -export([output/1, foreign_programs/1, absent_stock_program/1, shaken_output/1, named_output/1,
-         input_is_output/1, output_is_packed/1, plan_of_another_kind/1]).
+         input_is_output/1, input_holds_output/1, output_is_packed/1, plan_of_another_kind/1]).
 
 all() ->
     [whole, shaken, removed, passes, own_passes, files_are_read_when_it_runs, bad_files,
@@ -22,7 +22,7 @@ all() ->
 
 groups() ->
     [{output, [], [output, foreign_programs, absent_stock_program, shaken_output, named_output,
-                   input_is_output, output_is_packed, plan_of_another_kind]}].
+                   input_is_output, input_holds_output, output_is_packed, plan_of_another_kind]}].
 
 init_per_group(output, Config) ->
     Dir = ?config(priv_dir, Config),
@@ -411,6 +411,19 @@ input_is_output(Config) ->
         ok = file:set_cwd(Before)
     end,
     ?assertEqual({ok, Text}, file:read_file(Tool)).
+
+%% A build never advises to remove its own input.
+input_holds_output(Config) ->
+    Dir = filename:join(?config(dir, Config), "one"),
+    File = filename:join(Dir, "ebin/one.app"),
+    [begin
+         {_, {error, Error}} = built(#{out => Out, format => Format}, Config),
+         ?assertEqual({Out, input_is_output}, {Out, whittle_make:code(Error)}),
+         ?assert(filelib:is_file(File))
+     end || {Out, Format} <- [{Dir, dir}, {filename:join([Dir, "ebin", "..", "..", "one"]), dir},
+                              {filename:join(Dir, "ebin"), dir}, {File, exe}]],
+    Other = made:file(filename:join(?config(dir, Config), "other"), "text"),
+    ?assertMatch({_, {error, {pack, {not_ours, Other}}}}, built(#{out => Other}, Config)).
 
 %% The next build would pack the output.
 output_is_packed(Config) ->

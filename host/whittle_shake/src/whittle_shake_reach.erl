@@ -66,6 +66,8 @@
 -type reason() ::
         {called, origin()}
       | {applied, By :: mfa(), Module :: origin()}      % that function has the name and arity
+      | {chosen, By :: mfa()}                           % that function calls some function of
+                                                        % the module
       | {named, Module :: origin(), Function :: origin()} % both names are mentioned
       | {whole, mfa()}.                                 % its module cannot be split
 
@@ -141,6 +143,7 @@ why(Mfa, #{live := Live}) -> chain(Mfa, Live).
 -spec by(reason()) -> origin().
 by({called, By}) -> By;
 by({applied, By, _}) -> By;
+by({chosen, By}) -> By;
 by({named, By, _}) -> By;
 by({whole, By}) -> By.
 
@@ -370,6 +373,7 @@ live(Mfa, Reason, State) -> push(plausible(Reason), Mfa, Reason, State).
 
 plausible({called, _}) -> 1;
 plausible({applied, _, _}) -> 2;
+plausible({chosen, _}) -> 2;
 plausible({whole, _}) -> 2;
 plausible({named, By, By}) -> 3;
 plausible({named, _, _}) -> 4.
@@ -436,6 +440,7 @@ asked_at_start(Mfa, #state{features = Features}) ->
 caller({called, By}) -> By;
 caller({whole, By}) -> By;
 caller({applied, _, _}) -> {root, "names"};
+caller({chosen, _}) -> {root, "names"};
 caller({named, _, _}) -> {root, "names"}.
 
 %% Returns the source of an edge: the feature itself, the program, or another part.
@@ -538,7 +543,7 @@ chosen(F, _, #state{tags = Tags} = State) when is_map_key(F, Tags) -> State;
 chosen(F, Origin, #state{tags = Tags, named = Named} = State) ->
     lists:foldl(fun({M, A}, #state{choices = Choices} = S) ->
                         case Choices of
-                            #{{M, A} := By} -> edge({M, F, A}, {applied, By, Origin}, S);
+                            #{{M, A} := By} -> edge({M, F, A}, {chosen, By}, S);
                             _ -> S
                         end
                 end, State#state{tags = Tags#{F => Origin}}, maps:get(F, Named, [])).
@@ -649,7 +654,7 @@ site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
 computed(M, A, {By, _, _} = Mfa, #state{modules = Modules, program = Program, own = Own} = State)
   when is_map_key(M, Program), not is_map_key(M, Own), not is_map_key(By, Own) ->
     #{exports := Exports} = maps:get(M, Modules, #{exports => []}),
-    lists:foldl(fun(F, S) -> edge({M, F, A}, {applied, Mfa, Mfa}, S) end, State,
+    lists:foldl(fun(F, S) -> edge({M, F, A}, {chosen, Mfa}, S) end, State,
                 [F || {F, Arity} <- Exports, Arity =:= A, F =/= module_info]);
 computed(_, _, _, State) -> State.
 
@@ -659,7 +664,7 @@ choice(M, A, Mfa, #state{modules = Modules, choices = Choices, tags = Tags} = St
     #{exports := Exports} = maps:get(M, Modules, #{exports => []}),
     lists:foldl(fun({F, Arity}, S) ->
                         case Tags of
-                            #{F := By} when Arity =:= A -> edge({M, F, A}, {applied, Mfa, By}, S);
+                            #{F := _} when Arity =:= A -> edge({M, F, A}, {chosen, Mfa}, S);
                             _ -> S
                         end
                 end, State#state{choices = Choices#{{M, A} => Mfa}}, Exports).

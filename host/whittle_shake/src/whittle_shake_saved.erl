@@ -35,7 +35,7 @@
 
 -type error() :: no_plan | {plan_version, term()} | plan_of_another.
 
--define(VERSION, 5).
+-define(VERSION, 6).
 %% The largest size of a plan, in bytes after decompression. A plan of 200 applications takes a
 %% tenth of it.
 -define(MAX_PLAN, 256 * 1024 * 1024).
@@ -123,6 +123,7 @@ is_mfa(_) -> false.
 
 is_reason({called, From}) -> is_origin(From);
 is_reason({applied, By, From}) -> is_mfa(By) andalso is_origin(From);
+is_reason({chosen, By}) -> is_mfa(By);
 is_reason({named, Module, Function}) -> is_origin(Module) andalso is_origin(Function);
 is_reason({whole, Mfa}) -> is_mfa(Mfa);
 is_reason(_) -> false.

@@ -359,7 +359,8 @@ app_file(Dir, Ebin) ->
 
 app_src(Dir) ->
     case whittle_file:found("src/*.app.src", Dir) of
-        [File | _] -> spec(File);
+        [File] -> spec(File);
+        [_ | _] = Files -> {error, {several_app_files, {Dir, Files}}};
         [] -> {error, {no_app_file, Dir}}
     end.
 

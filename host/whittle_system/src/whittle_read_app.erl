@@ -157,7 +157,7 @@ from_files(Dir, Files, Context) ->
 spec(File, Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [{application, Name, Props} = Spec]} when is_atom(Name), length(Props) >= 0 ->
-            case [Error || Check <- [fun pairs/1, fun atoms/1, fun env/1, fun vsn/1],
+            case [Error || Check <- [fun pairs/1, fun atoms/1, fun env/1, fun mod/1, fun vsn/1],
                            {error, Error} <- [Check(Props)]] ++ name(Name) of
                 [] -> {ok, Spec};
                 [no_vsn | _] -> {error, {no_vsn, {Name, File}}};
@@ -370,6 +370,14 @@ env(Props) ->
                 [Key | _] -> {error, io_lib:format("`env' has the key `~ts' twice", [Key])}
             end;
         false -> {error, "`env' is not a list of pairs that begin with an atom"}
+    end.
+
+%% Checks the module that starts the application. OTP takes a wrong value for none.
+mod(Props) ->
+    case proplists:get_value(mod, Props, []) of
+        [] -> ok;
+        {Module, _} when is_atom(Module) -> ok;
+        _ -> {error, "`mod' is not a pair {Module, Argument}"}
     end.
 
 %% Checks the version. It becomes part of a path.

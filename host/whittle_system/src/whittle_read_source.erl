@@ -55,7 +55,11 @@ caught(Read) ->
 read_application(Dir, Compile, #{outside_links := Links}) ->
     Context = #{kind => input, root => whittle_links:root(Dir, Dir), outside_links => Links},
     case is_compiled(Dir, Context) of
-        true -> whittle_read_app:read(Dir, Context);
+        true ->
+            case whittle_read_app:read(Dir, Context) of
+                {ok, App, Notes} -> {ok, App, Notes ++ without_module(Dir, Context)};
+                {error, _} = Error -> Error
+            end;
         false -> whittle_work:steps([fun(_) -> refuse_links(Dir, Context) end,
                                      fun(_) -> Compile(Context) end])
     end.
@@ -244,6 +248,19 @@ app_files(Dir, Places) ->
     [File || Place <- Places,
              Pattern <- ["src/*.app.src", "src/*.app.src.script", "ebin/*.app"],
              File <- whittle_file:found(filename:join(Place, Pattern), Dir)].
+
+%% Notes the sources that have no module in `ebin' although it is newer. The application may have
+%% left them out.
+without_module(Dir, Context) ->
+    Sources = [unicode:characters_to_list(Path)
+               || Path <- paths(["src"], Dir, Context),
+                  lists:member(filename:extension(Path), [<<".erl">>, <<".xrl">>, <<".yrl">>]),
+                  not filelib:is_regular(filename:join([Dir, "ebin", module_file(Path)]))],
+    [[Dir, ": these sources have no module in ebin: ", lists:join(", ", Sources), "; if the "
+      "program needs them, compile the application, or remove ebin, and Whittle compiles it"]
+     || Sources =/= []].
+
+module_file(Path) -> <<(filename:basename(Path, filename:extension(Path)))/binary, ".beam">>.
 
 is_compiled(Dir, Context) ->
     case whittle_file:found("ebin/*.app", Dir) of

@@ -138,6 +138,8 @@ text({unreadable, {File, enotdir}}) ->
     line("~ts is a file, but only a directory may have this name: rename the file", [File]);
 text({unreadable, {File, enoent}}) ->
     line("~ts is a link without a target: remove it", [File]);
+text({unreadable, {File, eisdir}}) ->
+    line("~ts is a directory, but only a file may have this name: rename the directory", [File]);
 text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check its permissions", [File, whittle_file:format_error(Reason)]);
 text({no_escript, File}) ->

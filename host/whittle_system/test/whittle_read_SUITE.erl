@@ -6,6 +6,7 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([hello_project/1, embedded_mode/1, plain_source/1, compiled_application/1,
+         source_without_module/1,
          edited_header/1, named_in_unicode/1, umbrella/1, checkouts/1,
          part_of_a_repository/1, places_by_script/1, one_build_of_a_project/1,
          files_of_relx/1, relx_release/1, release_without_system_libs/1, odd_settings/1,
@@ -20,7 +21,8 @@
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
-    [hello_project, embedded_mode, plain_source, compiled_application, edited_header,
+    [hello_project, embedded_mode, plain_source, compiled_application,
+     source_without_module, edited_header,
      named_in_unicode, umbrella, checkouts, part_of_a_repository, places_by_script,
      one_build_of_a_project, files_of_relx, relx_release, release_without_system_libs,
      odd_settings, cookies_of_release, settings_that_always_run, lines_of_shell, mix_release,
@@ -96,6 +98,23 @@ compiled_application(Config) ->
                    origin := #{kind := input, asked_by := []}}, App),
     #{files := Files} = App,
     ?assertNot(is_map_key(<<"README.md">>, Files)).
+
+%% An application may have left out a source, or lost its module.
+source_without_module(Config) ->
+    Dir = made:app(in("one", Config), one, [], [{one, "-module(one). -export([f/0]). f() -> 1."}]),
+    Notes = fun() ->
+                    [#{notes := Notes} | _] = whittle_system:ledger(read(Dir)),
+                    [Note || Note <- Notes, binary:match(Note, <<"no module">>) =/= nomatch]
+            end,
+    [ok = file:change_time(made:file(filename:join(Dir, Path), ""), {{2001, 1, 1}, {0, 0, 0}})
+     || Path <- ["src/one.erl", "src/one.txt"]],
+    ?assertEqual([], Notes()),
+    [ok = file:change_time(made:file(filename:join(Dir, Path), ""), {{2001, 1, 1}, {0, 0, 0}})
+     || Path <- ["src/two.erl", "src/below/three.xrl"]],
+    ?assertEqual([unicode:characters_to_binary(
+                    [Dir, ": these sources have no module in ebin: src/below/three.xrl, "
+                     "src/two.erl; if the program needs them, compile the application, or remove "
+                     "ebin, and Whittle compiles it"])], Notes()).
 
 %% The code is compiled again if a source file or a header is newer.
 edited_header(Config) ->

@@ -332,7 +332,21 @@ bad_app_file(Config) ->
                  {"{application, bad, [{vsn, \"../x\"}]}.", bad_app_file,
                   "bad.app: `vsn' contains a /; correct the file"}]],
     made:file(filename:join(Dir, "ebin/second.app"), ""),
-    refused(Dir, several_app_files, "bad.app, ebin/second.app").
+    refused(Dir, several_app_files, "bad.app, ebin/second.app"),
+    [begin
+         made:file(filename:join(in("mod", Config), "ebin/x.app"),
+                   ["{application, x, [{vsn, \"1\"}, {mod, ", Mod, "}]}."]),
+         refused(in("mod", Config), bad_app_file,
+                 "x.app: `mod' is not a pair {Module, Argument}; correct the file")
+     end || Mod <- ["x", "{\"x\", []}", "{x, 1, 2}"]],
+    Two = in("sources", Config),
+    [made:file(filename:join(Two, ["src/", Name, ".app.src"]),
+               ["{application, ", Name, ", [{vsn, \"1\"}]}."]) || Name <- ["one", "two"]],
+    refused(Two, several_app_files, "one.app.src, .*two.app.src"),
+    ok = file:delete(filename:join(Two, "src/one.app.src")),
+    ok = file:delete(filename:join(Two, "src/two.app.src")),
+    ok = filelib:ensure_path(filename:join(Two, "src/one.app.src")),
+    refused(Two, unreadable, "one.app.src is a directory, but only a file may have this name").
 
 %% The error names the user's own file.
 no_version_in_source(Config) ->
