@@ -10,9 +10,9 @@
 -export([same_faults/1, same_bytes/1]).
 -export([without_terms/1, without_control/1, end_of_input/1]).
 -export([direct_calls/1, direct_calls_are_not_off/1]).
--export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1]).
+-export([why_in/1, why_cut/1, by_reason/1, features_are_listed/1, features_exist/1]).
 -export([removed_functions/1, asked_for_a_removed_function/1]).
--export([names_in_data/1, costs/1, costs_of_dynamic_calls/1, control_is_removed/1]).
+-export([names_in_data/1, names_of_otp/1, costs/1, costs_of_dynamic_calls/1, control_is_removed/1]).
 -export([dynamic_calls/1, all_dynamic_calls/1, who_asks/1, feature_that_is_called/1, keep/1,
          bad_keep/1, plans_of_others/1, file_with_a_plans_name/1, plan_goes_with_it/1]).
 
@@ -255,11 +255,27 @@ names_in_data(Config) ->
                                               {"named/shaken", functions() ++ ["--data", "none"]}]],
     ?assertMatch({0, <<"arguments: called\n", _/binary>>}, Whole),
     ?assertEqual(nomatch, re:run(element(2, Whole), "error")),
-    ?assertMatch({match, _}, re:run(element(2, Whole), "\nrequest: {called,\"/\"}\n")),
+    [?assertMatch({Line, {match, _}}, {Line, re:run(element(2, Whole), ["\n", Line, "\n"])})
+     || Line <- ["request: {called,\"/\"}", "information: \\[{called,whole}\\]",
+                 "running: called", "option: {ok,\"in\"}"]],
     ?assertEqual(Whole, Shaken),
     ?assertMatch({0, <<"named_calls:from_nowhere/0 was removed", _/binary>>},
                  running:whittle(["why", out("named/shaken", Config),
                                   "named_calls:from_nowhere/0"])).
+
+%% OTP's applications compute names of functions, and an ssh daemon edits lines.
+names_of_otp(Config) ->
+    Source = filename:join(running:fixture("shells"), "shells.escript"),
+    Closed = ["--remote", "none", "--data", "none", "--atoms", "none", "--code", "none"],
+    [Whole, Shaken] =
+        [begin
+             Dir = out("shells/" ++ Name ++ ".keys", Config),
+             ok = filelib:ensure_path(Dir),
+             running:run(running:build(Source, out("shells/" ++ Name, Config), Options), [Dir])
+         end || {Name, Options} <- [{"whole", []}, {"shaken", functions() ++ Closed}]],
+    ?assertMatch({0, <<"[{xmlObj,number,2}", _/binary>>}, Whole),
+    ?assertMatch({match, _}, re:run(element(2, Whole), "hello ann.*got abc")),
+    ?assertEqual(Whole, Shaken).
 
 %% The `undef' of a removed function says so to the process that catches it, and in the log. The
 %% `undef' of a function that never existed is unchanged. OTP treats removed callbacks as callbacks
@@ -355,6 +371,33 @@ costs(Config) ->
                       ["^application +hot +", Rest, " +retained$"],
                       "^hello +\\d+ +\\d+ +\\d+$"]]
      end || {Missing, Rest} <- [{"load", "cold"}, {"crash", "removed"}]].
+
+%% A misspelled name in features.config would have no effect.
+features_exist(_) ->
+    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
+    Get = fun(Key, Feature) -> maps:get(Key, Feature, []) end,
+    Named = [Named || {_, Feature} <- Terms,
+                      Named <- Get(functions, Feature) ++ Get(except, Feature)
+                          ++ [Mfa || {Mfa, _} <- Get(answers, Feature)]
+                          ++ lists:flatten(Get(used, Feature))],
+    Functions = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
+                                      [Mfa || {_, _, _} = Mfa <- Named]),
+    ?assertEqual([], [{M, FA} || {M, FAs} <- maps:to_list(Functions),
+                                 [File] <- [module_file(M)],
+                                 FA <- lists:usort(FAs) -- functions(File)]),
+    Names = [Name || {Name, _} <- Terms],
+    ?assertEqual([], [Name || {_, Feature} <- Terms,
+                              Name <- Get(needs, Feature) ++ Get(recommends, Feature),
+                              not lists:member(Name, Names)]).
+
+module_file(M) ->
+    filelib:wildcard(filename:join([running:otp_root(), "lib/*/ebin", atom_to_list(M) ++ ".beam"])).
+
+functions(File) ->
+    {ok, Bytes} = file:read_file(File),
+    {ok, Beam} = whittle_beam:read(Bytes),
+    {ok, Module} = whittle_beam:disassemble(Beam),
+    maps:keys(whittle_beam_module:functions(Module)).
 
 %% The retained size of a dynamic call, the code that makes it, and the option that prevents it.
 costs_of_dynamic_calls(Config) ->

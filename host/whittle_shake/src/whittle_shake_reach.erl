@@ -127,7 +127,7 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
     State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end,
                          follow(State4), Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
-        State6 = running(follow(State5)),
+        State6 = mention_running(follow(State5)),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,
       refused => lists:reverse(Refused), program => Program, own => Own,
       prices => case Input of
@@ -149,20 +149,22 @@ by({whole, By}) -> By.
 
 %% Internal
 
-%% A program gets the name of a module that runs from the VM, although no code holds the name: from
-%% a stack trace, erlang:fun_info/2 or process_info/2.
-running(#state{live = Live, own = Own, about = About} = State) ->
+%% The VM gives a program the names of the modules that run, although no code holds them: in a stack
+%% trace, by erlang:fun_info/2, by process_info/2.
+mention_running(#state{live = Live, own = Own, about = About} = State) ->
     Ms = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live), is_map_key(M, Own),
                                     not is_map_key(M, About)]),
     case lists:sort(maps:keys(Ms)) of
         [] -> State;
         Sorted ->
-            running(follow(lists:foldl(fun(M, S) -> meant(M, {root, "the VM"}, S) end,
-                                       State, Sorted)))
+            Origin = whittle_shake_roots:result(),
+            mention_running(follow(lists:foldl(fun(M, S) -> meant(M, Origin, S) end, State,
+                                               Sorted)))
     end.
 
 %% Finds the functions that come to life when the feature is turned on at the end. The search
-%% continues from the finished state, so it costs only what it finds.
+%% continues from the finished state, so it costs only what it finds. It leaves out what
+%% mention_running/1 would find anew.
 price(Feature, State) ->
     #state{new = New} = follow(turn_on(Feature, {root, feature(Feature)}, none,
                                        State#state{off = [], new = []})),
@@ -649,8 +651,9 @@ site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
                 end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
 site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
 
-%% OTP's applications compute names of their own functions: xmerl makes them from the text of an
-%% XPath expression. There are few such calls, so all functions of that arity stay.
+%% Some of OTP's applications compute the names of their own functions: xmerl makes them from the
+%% text of an XPath expression. There are few such calls, so all functions of that arity stay. Each
+%% module has module_info, and none of these calls means it.
 computed(M, A, {By, _, _} = Mfa, #state{modules = Modules, program = Program, own = Own} = State)
   when is_map_key(M, Program), not is_map_key(M, Own), not is_map_key(By, Own) ->
     #{exports := Exports} = maps:get(M, Modules, #{exports => []}),

@@ -4,12 +4,16 @@
 %% configuration. The module also lists the data in the configuration that turns features on.
 -module(whittle_shake_roots).
 
--export([start/0, application/1, recording/0, calls/3, named_calls/3, traps/1, atoms/2, uses/1,
-         made/0, flags/1]).
+-export([start/0, result/0, application/1, recording/0, calls/3, named_calls/3, traps/1, atoms/2,
+         uses/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
 start() -> root("the start").
+
+%% @doc Returns the origin of names that a program gets from the VM: in messages, errors, results.
+-spec result() -> whittle_shake_reach:origin().
+result() -> root("a result of the VM").
 
 %% @doc Returns the text that a person reads for names in the description of an application.
 -spec application(whittle_system:app_name()) -> unicode:chardata().
@@ -82,10 +86,10 @@ uses(System) ->
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
 made() ->
-    [{Atom, root("the VM")} || File <- ["atoms.config", "c_atoms.config"],
-                               {ok, Terms} <- [file:consult(filename:join(
-                                                              code:priv_dir(whittle_shake), File))],
-                               {_, Atoms} <- Terms, Atom <- Atoms].
+    [{Atom, result()} || Name <- ["atoms.config", "c_atoms.config"],
+                         File <- [filename:join(code:priv_dir(whittle_shake), Name)],
+                         {ok, Terms} <- [file:consult(File)],
+                         {_, Atoms} <- Terms, Atom <- Atoms].
 
 %% @doc Lists the packed flags of the VM. They stand in `vm.args' and in the variables that hold
 %% flags, and begin with a dash. For settings of an application it adds `-App Key Value'.

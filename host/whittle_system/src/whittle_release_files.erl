@@ -22,6 +22,9 @@ read(Dir, Place, Name, Vsn, Context) ->
     CookieNotes = [whittle_vm_args:cookie_note(["releases/", File]) || File <- Cookies],
     Wrong = [{unreadable, {filename:join(Place, Path), Reason}}
              || {Path, _, {error, Reason}} <- Kept]
+        ++ [{unreadable, {File, eisdir}}
+            || Path <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
+               File <- [filename:join(Place, Path)], filelib:is_dir(File)]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
             || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]]
         ++ [{bad_flags, {filename:join(Place, Path), Why}}
@@ -63,18 +66,34 @@ no_name(_, _) -> [].
 config(Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [Config]} when length(Config) >= 0 ->
-            case [Item || Item <- Config, not is_setting(Item)] of
+            Wrong = [Why || Item <- Config, Why <- wrong_item(Item)]
+                ++ [io_lib:format("it has settings of ~ts twice", [App])
+                    || App <- twice([App || {App, _} <- Config, is_atom(App)])]
+                ++ ["it is neither UTF-8 nor begins with `%% coding: latin-1'"
+                    || not whittle_term:is_text(Bytes)],
+            case Wrong of
                 [] -> {ok, [Name || Name <- Config, is_list(Name)]};
-                [Item | _] ->
-                    {error, io_lib:format("~0tP is not of the form {application, settings}",
-                                          [Item, 9])}
+                [Why | _] -> {error, Why}
             end;
         {ok, _} -> {error, "it is not one list that ends with a full stop"};
         {error, _} = Error -> Error
     end.
 
-is_setting({App, Settings}) when length(Settings) >= 0 -> is_atom(App);
-is_setting(Name) -> io_lib:char_list(Name).
+wrong_item({App, Settings}) when is_atom(App), length(Settings) >= 0 ->
+    Keys = [Key || {Key, _} <- Settings, is_atom(Key)],
+    [io_lib:format("in the settings of ~ts, ~0tP is not of the form {key, value}",
+                   [App, Setting, 9])
+     || Setting <- Settings, not is_setting(Setting)]
+        ++ [io_lib:format("the settings of ~ts have the key ~ts twice", [App, Key])
+            || Key <- twice(Keys)];
+wrong_item(Item) ->
+    [io_lib:format("~0tP is not of the form {application, settings}", [Item, 9])
+     || not io_lib:char_list(Item)].
+
+twice(Names) -> lists:usort(Names -- lists:usort(Names)).
+
+is_setting({Key, _}) -> is_atom(Key);
+is_setting(_) -> false.
 
 %% Tells whether the running system needs a file. It does not need shell scripts, boot files, and
 %% files that are read elsewhere.

@@ -3,6 +3,9 @@
 
 -export([words/1, check/1, add/2, without_cookie/1, is_cookie/1, cookie_note/1]).
 
+%% The most characters of a word in a message.
+-define(SHOWN, 60).
+
 %% @doc Splits a text into words like the launcher (`native/launcher/flags.c') and erlexec. White
 %% space separates words. Between quotes no character is special. Elsewhere a backslash quotes the
 %% next character, and `#' begins a comment.
@@ -10,34 +13,43 @@
 words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
 
-%% @doc Checks a text that each start reads. The launcher refuses `-env' and `-args_file' without
-%% their values, and a zero byte hides the rest from it. The notes tell what it accepts and what is
-%% probably a mistake: a quote without end, and a first word that is no flag. If a word has a
-%% variable (`${NAME}'), the words are known only at a start, so only a zero byte counts.
+%% @doc Checks a text that each start reads. The launcher refuses `-env', `-args_file', `-name' and
+%% `-sname' without their values, and words that are not UTF-8. A zero byte hides the rest from it.
+%% The notes tell what it accepts and what is probably a mistake: a quote without end, and a first
+%% word that is no flag. If a word has a variable (`${NAME}'), the words are known only at a start,
+%% so their number does not count.
 -spec check(binary()) -> {ok, Notes :: [unicode:chardata()]} | {error, unicode:chardata()}.
 check(Text) ->
     Words = words(Text),
     HasVariables = lists:any(fun(Word) -> binary:match(Word, <<"${">>) =/= nomatch end, Words),
-    case {binary:split(Text, <<0>>), HasVariables, short_of_values(Words)} of
-        {[Before, _], _, _} -> {error, ["line ", line(Before), " has a zero byte"]};
-        {_, true, _} -> {ok, []};
-        {_, false, {true, Flag}} ->
-            {error, ["the values of its last flag, ", Flag, ", are missing"]};
-        {_, false, false} ->
-            {ok, [["the first word, ", shown(Word), ", is no flag, so it has no effect: write -",
-                   shown(Word)]
-                  || [Word | _] <- [Words], Word =/= <<>>, not is_flag(Word)]
-             ++ [["the quote in line ", line(Before), " has no end, so the rest of the file "
-                  "belongs to it"] || {true, Before} <- [open_quote(Text)]]}
+    Wrong = [["line ", line(Before), " has a zero byte"]
+             || [Before, _] <- [binary:split(Text, <<0>>)]]
+        ++ ["it begins with a byte order mark" || <<16#EF, 16#BB, 16#BF, _/binary>> <- [Text]]
+        ++ [["the word ", shown(Word), " is not UTF-8"]
+            || Word <- Words, not is_binary(unicode:characters_to_binary(Word))]
+        ++ [["the values of its last flag, ", Flag, ", are missing"]
+            || not HasVariables, {true, Flag} <- [short_of_values(Words)]],
+    case Wrong of
+        [] when HasVariables -> {ok, []};
+        [] -> {ok, notes(Text, Words)};
+        [Why | _] -> {error, Why}
     end.
+
+notes(Text, Words) ->
+    [["the first word, ", shown(Word), ", is no flag, so it has no effect: write -", shown(Word)]
+     || [Word | _] <- [Words], Word =/= <<>>, not is_flag(Word)]
+        ++ [["the quote in line ", line(Before), " has no end, so the rest of the file belongs to "
+             "it"]
+            || {true, Before} <- [open_quote(Text)]].
 
 line(Before) -> integer_to_list(1 + length(binary:matches(Before, <<"\n">>))).
 
 is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+.
 
+%% Shows the beginning of a long word.
 shown(Word) ->
-    case string:slice(whittle_term:text(binary:part(Word, 0, min(1000, byte_size(Word)))), 0, 60) of
-        Begin when length(Begin) < 60 -> Word;
+    case string:slice(whittle_term:text(Word), 0, ?SHOWN) of
+        Begin when length(Begin) < ?SHOWN -> Begin;
         Begin -> [Begin, "..."]
     end.
 
@@ -54,6 +66,7 @@ short_of_values([<<"-extra">> | _]) -> false;
 short_of_values([<<"-env">>, _, _ | Words]) -> short_of_values(Words);
 short_of_values([<<"-args_file">>, _ | Words]) -> short_of_values(Words);
 short_of_values([Flag | _]) when Flag =:= <<"-env">>; Flag =:= <<"-args_file">> -> {true, Flag};
+short_of_values([Flag]) when Flag =:= <<"-name">>; Flag =:= <<"-sname">> -> {true, Flag};
 short_of_values([_ | Words]) -> short_of_values(Words);
 short_of_values([]) -> false.
 

@@ -2,7 +2,7 @@
 %% from files.
 -module(whittle_term).
 
--export([parse/1, tokens/1, begins/2, text/1, all/2]).
+-export([parse/1, tokens/1, begins/2, text/1, is_text/1, all/2]).
 
 %% The most letters and digits in a row. The time to read a number grows with the square of its
 %% digits: 4 ms for so many, and minutes for millions of them, in which no signal can end the VM.
@@ -71,6 +71,13 @@ text(Bytes) ->
         Text when is_list(Text) -> Text;
         _ -> binary_to_list(Bytes)
     end.
+
+%% @doc Tells whether a text has the encoding that its first lines declare, or UTF-8 if they declare
+%% none.
+-spec is_text(binary()) -> boolean().
+is_text(Bytes) ->
+    epp:read_encoding_from_binary(Bytes) =:= latin1
+        orelse is_list(unicode:characters_to_list(Bytes)).
 
 tokens(Text, Found) ->
     case erl_scan:tokens([], Text, 1) of
