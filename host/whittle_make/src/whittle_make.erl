@@ -77,7 +77,7 @@
 %% The steps of make/1, in order. system/1 has those up to `passes' without `output'.
 -type step() ::
         check                               % the request
-      | needs                               % are all applications there, before OTP is built
+      | needs                               % the input, as far as possible without an OTP
       | otp                                 % find or build OTP
       | read                                % the input
       | output                              % check the output's path, if the request has none
@@ -381,7 +381,7 @@ check_applications(#{request := #{otp := Release, add := Add, outside_links := L
                    = Build) ->
     Needs = #{libs => libs(Build), add => Add, outside_links => Links, otp => Release,
               tell => teller(Build)},
-    in(system, whittle_read:check_needs(maps:get(input, Request, none), Needs)).
+    in(system, whittle_read:check_input(maps:get(input, Request, none), Needs)).
 
 libs(#{request := #{libs := Libs}}) -> Libs ++ [whittle_device:lib_dir()].
 

@@ -21,7 +21,7 @@
 %% The number of paths in a note.
 -define(SHOWN_PATHS, 5).
 
-%% The number of modules in a message that names the callers of a kind of function.
+%% The most modules in a message about functions that make a dynamic call.
 -define(SHOWN_MODULES, 20).
 
 -type options() ::
@@ -407,7 +407,7 @@ asking(#{reached := Reached, summaries := Summaries}) ->
 
 open_call({Kind, Who}) -> [whittle_shake_dynamic:means(Kind), " (", listed(Who), ")"].
 
-%% Shows three functions, and the modules of the others.
+%% Shows three functions, and the modules of the others that these three do not show.
 listed(Who) when length(Who) =< 3 -> lists:join(", ", [origin(Each) || Each <- Who]);
 listed(Who) ->
     {First, Rest} = lists:split(3, Who),
@@ -418,7 +418,7 @@ in_modules([]) -> [];
 in_modules(Modules) ->
     {Shown, Hidden} = lists:split(min(?SHOWN_MODULES, length(Modules)), Modules),
     [", also in ", lists:join(", ", lists:map(fun atom_to_list/1, Shown)),
-     [io_lib:format(" and ~b other modules", [length(Hidden)]) || Hidden =/= []]].
+     [io_lib:format(" and ~b more", [length(Hidden)]) || Hidden =/= []]].
 
 %% A function that is loaded when it is called need only be present. So the plan keeps only the
 %% recorded functions hot.

@@ -11,7 +11,7 @@
 %% </ol>
 -module(whittle_read).
 
--export([check/1, check_needs/2, read/2]).
+-export([check/1, check_input/2, read/2]).
 
 -export_type([options/0, needs/0, how/0, tell/0, found/0]).
 
@@ -27,7 +27,7 @@
                                             % boot script does not start them; default: none
           tell => tell()}.
 
-%% The options of check_needs/2. `otp' is a release for its error.
+%% The options of check_input/2. `otp' is a release for its error.
 -type needs() :: #{libs => [file:filename()], add => [whittle_system:app_name()],
                    outside_links => note | refuse, otp := string(), tell => tell()}.
 
@@ -64,12 +64,12 @@ check(Path) ->
         _ -> ok
     end.
 
-%% @doc Checks that all needed applications exist, as far as this is possible without an OTP. The
-%% error names all missing applications. The function compiles a rebar3 project for this check.
-%% Without an input, it checks the applications to add.
--spec check_needs(file:filename() | none, needs()) -> ok | {error, whittle_system:error()}.
-check_needs(none, Options) -> whittle_complete:check(#{apps => [], roots => []}, Options);
-check_needs(Path, Options) ->
+%% @doc Checks an input as far as this is possible without an OTP: the files of an application, and
+%% that all needed applications exist. The error names all missing applications. The function
+%% compiles a rebar3 project for this check. Without an input, it checks the applications to add.
+-spec check_input(file:filename() | none, needs()) -> ok | {error, whittle_system:error()}.
+check_input(none, Options) -> whittle_complete:check(#{apps => [], roots => []}, Options);
+check_input(Path, Options) ->
     Found = case kind(Path) of
                 application ->
                     whittle_work:steps([fun(_) -> whittle_read_source:check(Path, how(Options)) end,

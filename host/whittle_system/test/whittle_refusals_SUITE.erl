@@ -203,14 +203,14 @@ missing_application(Config) ->
                                     "or leave out --app asked$")),
     ?assert(one_line(Error)),
     ?assertEqual({error, {missing_applications, {Missing, "29"}}},
-                 whittle_read:check_needs(Dir, All#{otp => "29"})),
+                 whittle_read:check_input(Dir, All#{otp => "29"})),
     %% The same holds for a directory that erlc compiles and for an escript.
     Plain = filename:join(Dir, "apps/other"),
     lacks(Plain, "asks, which other needs \\(.*, far, which other needs \\(.*, nobody_has_it"),
     Script = made:file(in("script", Config), "#!/usr/bin/env escript\nmain(_) -> ok.\n"),
-    ?assertEqual(ok, whittle_read:check_needs(Script, #{otp => "29"})),
+    ?assertEqual(ok, whittle_read:check_input(Script, #{otp => "29"})),
     {error, {missing_applications, {[{x, []}], "29"}} = Added} =
-        whittle_read:check_needs(Script, #{otp => "29", add => [x]}),
+        whittle_read:check_input(Script, #{otp => "29", add => [x]}),
     ?assertMatch({match, _}, re:run(whittle_system:format_error(Added), "^application x, which you "
                                     "asked for, .* ERL_LIBS, or leave out --app x$")),
     ?assertEqual(<<"erts, which you asked for, is the VM itself, and every output has it: leave "
@@ -219,7 +219,7 @@ missing_application(Config) ->
                    whittle_system:format_error({missing_applications, {[{erts, []}], "29"}}))),
     %% The error names the application of OTP that a misspelled name means, if Whittle can add it.
     [begin
-         {error, Misspelled} = whittle_read:check_needs(Script, #{otp => "29", add => Names}),
+         {error, Misspelled} = whittle_read:check_input(Script, #{otp => "29", add => Names}),
          Said = iolist_to_binary(whittle_system:format_error(Misspelled)),
          ?assertMatch({Names, {_, _}}, {Names, binary:match(Said, Text)})
      end || {Names, Text} <- [{[cryto], <<"application cryto (did you mean crypto?), which you">>},
@@ -241,7 +241,7 @@ archived_applications(Config) ->
                         [{applications, [kernel, stdlib, packed]}], []),
          made:file(File, "PK"),
          Says("packed", File, whittle_read:read(Dir, (staged:options())#{libs => [Libs]})),
-         Says("packed", File, whittle_read:check_needs(Dir, #{otp => "29", libs => [Libs]})),
+         Says("packed", File, whittle_read:check_input(Dir, #{otp => "29", libs => [Libs]})),
          ok = file:delete(File)
      end || {Asks, File} <- [{"asks", filename:join(Libs, "packed-1.0.ez")},
                              {"asks_again", filename:join(Libs, "packed.ez")}]],
@@ -266,12 +266,12 @@ names_of_otp(Config) ->
          refused(Dir, name_of_otp, "has the application " ++ atom_to_list(Name) ++
                      ", and every output has OTP's part of that name: rename yours$"),
          ?assertMatch({error, {name_of_otp, {Name, Dir}}},
-                      whittle_read:check_needs(Dir, #{otp => "29"}))
+                      whittle_read:check_input(Dir, #{otp => "29"}))
      end || Name <- [kernel, stdlib, erts]].
 
 %% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
-    {error, {missing_applications, _} = Error} = whittle_read:check_needs(Path, #{otp => "29"}),
+    {error, {missing_applications, _} = Error} = whittle_read:check_input(Path, #{otp => "29"}),
     Line = unicode:characters_to_binary(whittle_system:format_error(Error)),
     ?assertMatch({_, {match, _}}, {Line, re:run(Line, Words)}).
 
@@ -427,7 +427,7 @@ left_out(Config) ->
     made:app(in("libs/snmp-5", Config), snmp, [], []),
     made:app(Dir, manager, [{applications, [kernel, stdlib, snmp]}], []),
     Libs = [in("libs", Config)],
-    ?assertEqual(ok, whittle_read:check_needs(Dir, #{otp => "29", libs => Libs})),
+    ?assertEqual(ok, whittle_read:check_input(Dir, #{otp => "29", libs => Libs})),
     {ok, _} = whittle_read:read(Dir, #{otp_lib => Empty, libs => Libs}),
     made:app(Dir, manager, [],
              [{manager, "-module(manager). -export([f/0]). f() -> snmpm:start()."}]),
@@ -577,7 +577,7 @@ bad_release(Config) ->
     release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}]"),
     refused(Dir, absent_applications, "the release lists nowhere 2, which is neither in"),
     ?assertMatch({error, {absent_applications, {[{nowhere, "2"}], Dir}}},
-                 whittle_read:check_needs(Dir, #{otp => "29"})),
+                 whittle_read:check_input(Dir, #{otp => "29"})),
     release(Dir, "1.2.3", "[{kernel, \"1\"}, {nowhere, \"2\"}, {gone, \"3\"}]"),
     refused(Dir, absent_applications, "chosen OTP \\(nowhere 2, gone 3\\): build"),
     [begin
@@ -806,7 +806,7 @@ source_twice(Config) ->
 before_otp(Config) ->
     Dir = in("one", Config),
     Source = filename:join(Dir, "src/one.app.src"),
-    Check = fun() -> whittle_read:check_needs(Dir, #{otp => "29"}) end,
+    Check = fun() -> whittle_read:check_input(Dir, #{otp => "29"}) end,
     Missing = {error, {missing_applications, {[{nobody_has_it, [one]}], "29"}}},
     Spec = "{application, one, [{vsn, \"1\"}, {applications, [kernel, nobody_has_it]}]}.",
     [begin

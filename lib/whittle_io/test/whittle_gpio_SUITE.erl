@@ -431,7 +431,8 @@ asleep(Config) ->
     Server = whittle_gpio_nif:server(In),
     Self = self(),
     spawn_link(fun() ->
-                       %% The server reads enough of these edges, however late it runs.
+                       %% The full mailbox has stopped the server once. A fixed number of edges
+                       %% could all come before the server runs.
                        Before = until_held_up(Out, In, 0),
                        Last = Before + 20000,
                        toggle(Out, Before, Last),
