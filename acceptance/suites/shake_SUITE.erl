@@ -278,7 +278,7 @@ names_of_otp(Config) ->
     ?assertEqual(Whole, Shaken).
 
 %% The `undef' of a removed function says so to the process that catches it, and in the log. The
-%% `undef' of a function that never existed is unchanged. OTP treats removed callbacks as callbacks
+%% `undef' of a function that never existed is unchanged. OTP treats a removed handle_info/2 as one
 %% that a module does not have.
 removed_functions(Config) ->
     File = running:build(running:fixture("removed"), out("removed", Config),
@@ -291,24 +291,24 @@ removed_functions(Config) ->
                 {ok, Term} = erl_parse:parse_term(Tokens),
                 Term
             end || [Line] <- Lines],
-    [Gone, Two, Three, Cast] =
+    [Gone, Two, Third] =
         [lists:append(["undefined function removed_parts:", Name, ": removed by Whittle; run "
                        "`whittle why removed removed_parts:", Name, "`"])
-         || Name <- ["gone/1", "two/2", "three/0", "handle_cast/2"]],
-    [Whole, OfWhole] =
+         || Name <- ["gone/1", "two/2", "third/0"]],
+    [Whole, OfWhole, Cast] =
         [lists:append(["undefined function removed_whole:", Name, ": the module was removed by "
                        "Whittle; run `whittle why removed removed_whole`"])
-         || Name <- ["f/1", "g/0"]],
+         || Name <- ["f/1", "g/0", "handle_cast/2"]],
     Bif = "undefined function ets:match_object/3: removed by Whittle; run `whittle why removed "
         "ets:match_object/3`",
     Info = fun(Text) -> [{error_info, #{module => whittle_start_removed, cause => Text}}] end,
     Stack = fun(Mfa, Arity, Text) ->
                     {erlang:append_element(Mfa, Info(Text)), {removed, Arity, Info(Text)}}
             end,
-    ?assertEqual([{direct, Stack({removed_parts, gone, [1]}, 1, Gone)},
+    ?assertEqual([{direct, Stack({removed_parts, gone, [1]}, 2, Gone)},
                   {logged, {warning, list_to_binary(Gone)}},
-                  {again, Stack({removed_parts, gone, [2]}, 1, Gone)},
-                  {applied, Stack({removed_parts, two, [a, b]}, 1, Two)},
+                  {again, Stack({removed_parts, gone, [2]}, 2, Gone)},
+                  {applied, Stack({removed_parts, two, [a, b]}, 2, Two)},
                   {logged, {warning, list_to_binary(Two)}},
                   {whole, Stack({removed_whole, f, [1]}, 1, Whole)},
                   {logged, {warning, list_to_binary(Whole)}},
@@ -318,13 +318,12 @@ removed_functions(Config) ->
                   {never, {{removed_parts, never, [1], []}, {removed, 1, []}}},
                   {nobody, {{nobody, nothing, [], []}, {removed, 0, []}}},
                   {depth, 8},
-                  {three, Stack({removed_parts, three, []}, 1, Three)},
-                  {logged, {warning, list_to_binary(Three)}},
+                  {three, Stack({removed_parts, third, []}, 2, Third)},
+                  {logged, {warning, list_to_binary(Third)}},
                   {spawned, {removed_parts, gone, [3], Info(Gone)}},
                   {proc_lib, {removed_parts, gone, [3], Info(Gone)}},
-                  {callback, {removed_parts, handle_cast, [x, state], Info(Cast)}},
-                  {handle_info, normal},
-                  {handler, {ok, ok}}],
+                  {callback, {removed_whole, handle_cast, [x, state], Info(Cast)}},
+                  {handle_info, normal}],
                  [Each || {_, Term} = Each <- Said, not is_binary(Term)]),
     Texts = maps:from_list([Each || {_, Text} = Each <- Said, is_binary(Text)]),
     [?assertNotEqual(nomatch, binary:match(maps:get(What, Texts), list_to_binary(Text)))
@@ -333,7 +332,7 @@ removed_functions(Config) ->
                          {never_explained, "exception error: undefined function "
                                            "removed_parts:never/1\n"},
                          {badarg, "exception error: bad argument\n"},
-                         {handle_info_log, "Undefined handle_info in removed_parts"}]],
+                         {handle_info_log, "Undefined handle_info in removed_whole"}]],
     ?assertMatch({0, <<"removed_parts:gone/1 was removed", _/binary>>},
                  running:whittle(["why", File, "removed_parts:gone/1"])).
 
