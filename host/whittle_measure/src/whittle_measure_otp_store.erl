@@ -77,7 +77,8 @@ place(Store, true) ->
         [Last | _] ->
             case is_complete(Last) of
                 true -> {error, {nothing_to_resume, Store}};
-                false -> {ok, {Last, filelib:is_regular(filename:join(Last, "samples.jsonl"))}}
+                %% A run writes it after its programs are built, and before the first sample.
+                false -> {ok, {Last, filelib:is_regular(filename:join(Last, "study.json"))}}
             end;
         [] -> {error, {nothing_to_resume, Store}}
     end;

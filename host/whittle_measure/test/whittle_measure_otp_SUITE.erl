@@ -216,7 +216,10 @@ resume(Config) ->
                  whittle_measure_otp_store:place(Store, true)),
     {ok, {First, false}} = whittle_measure_otp_store:place(Store, false),
     ?assertEqual({ok, {First, false}}, whittle_measure_otp_store:place(Store, true)),
+    %% A run claims its directory with this file before it builds the programs.
     ok = file:write_file(filename:join(First, "samples.jsonl"), ""),
+    ?assertEqual({ok, {First, false}}, whittle_measure_otp_store:place(Store, true)),
+    ok = file:write_file(filename:join(First, "study.json"), "{}"),
     ?assertEqual({ok, {First, true}}, whittle_measure_otp_store:place(Store, true)),
     ?assertEqual({ok, none}, whittle_measure_otp_store:before(#{dir => Store})),
     ok = complete(First, <<"29.1">>),
