@@ -219,8 +219,9 @@ resume(Config) ->
     %% A run claims its directory with this file before it builds the programs.
     ok = file:write_file(filename:join(First, "samples.jsonl"), ""),
     ?assertEqual({ok, {First, false}}, whittle_measure_otp_store:place(Store, true)),
-    ok = file:write_file(filename:join(First, "study.json"), "{}"),
+    Facts = made:file(filename:join(First, "study.json"), "{}"),
     ?assertEqual({ok, {First, true}}, whittle_measure_otp_store:place(Store, true)),
+    ok = file:delete(Facts),
     ?assertEqual({ok, none}, whittle_measure_otp_store:before(#{dir => Store})),
     ok = complete(First, <<"29.1">>),
     ?assertEqual({error, {nothing_to_resume, Store}},
