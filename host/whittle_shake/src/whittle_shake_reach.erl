@@ -124,8 +124,10 @@ reach(#{modules := Modules, program := Program, calls := Calls, kept := Kept, tr
     State4 = lists:foldl(fun({Atom, Origin}, State) -> atom(Atom, Origin, State) end,
                          State3, Atoms),
     %% The VM's atoms come last: where code or configuration has a name too, that is the reason.
-    State5 = lists:foldl(fun({Atom, Origin}, State) -> key(Atom, Origin, State) end,
-                         follow(State4), Made),
+    State5 = lists:foldl(fun({Atom, Origin}, State) when is_map_key(Atom, Own) ->
+                                 label(Atom, Origin, module(Atom, Origin, State));
+                            ({Atom, Origin}, State) -> label(Atom, Origin, State)
+                         end, follow(State4), Made),
     #state{live = Live, about = About, on = NowOn, blocked = Blocked, refused = Refused} =
         State6 = mention_running(follow(State5)),
     #{live => Live, modules => About, on => NowOn, blocked => Blocked,

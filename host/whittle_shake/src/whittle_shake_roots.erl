@@ -86,10 +86,8 @@ uses(System) ->
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
 made() ->
-    [{Atom, result()} || Name <- ["atoms.config", "c_atoms.config"],
-                         File <- [filename:join(code:priv_dir(whittle_shake), Name)],
-                         {ok, Terms} <- [file:consult(File)],
-                         {_, Atoms} <- Terms, Atom <- Atoms].
+    {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "atoms.config")),
+    [{Atom, result()} || {_, Atoms} <- Terms, Atom <- Atoms].
 
 %% @doc Lists the packed flags of the VM. They stand in `vm.args' and in the variables that hold
 %% flags, and begin with a dash. For settings of an application it adds `-App Key Value'.
