@@ -53,7 +53,7 @@ sections(File) ->
             [_ | Behind] = binary:split(Text, <<"\n">>),
             {Flags, Body} = flags(iolist_to_binary(Behind)),
             case type(Body) of
-                none -> fail({no_escript, File});
+                none -> fail({empty_escript, File});
                 source when byte_size(Text) > ?MAX_SOURCE -> fail({unreadable, {File, efbig}});
                 source -> {Flags, source, Text};
                 Type -> {Flags, Type, Body}

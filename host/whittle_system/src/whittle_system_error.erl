@@ -16,8 +16,8 @@
 -type error() ::
         %% The input
         {no_such_path | packed_release | no_release_file | no_application | mix_project | not_a_file
-         | no_escript | no_app_file | bad_start_data | bad_own_boot | large_boot | no_otp
-         | bad_boot_file,
+         | no_escript | empty_escript | no_app_file | bad_start_data | bad_own_boot | large_boot
+         | no_otp | bad_boot_file,
          path()}
       | {boot_names, {path(), Limit :: pos_integer()}}
       | {no_program, {Program :: text(), Package :: text()}}
@@ -97,8 +97,9 @@ text({mix_project, Path}) ->
 text({no_program, {Program, From}}) ->
     line("~ts is not on the PATH: install it (~ts)", [Program, From]);
 text({no_temporary, {Dir, Reason}}) ->
-    line("~ts cannot be written (~ts): free space there, or name another directory with "
-         "TMPDIR", [Dir, file:format_error(Reason)]);
+    line("~ts cannot be written (~ts): ~tsname another directory with TMPDIR",
+         [Dir, file:format_error(Reason),
+          ["free space there, or " || Reason =:= enospc orelse Reason =:= edquot]]);
 text({not_locked, {Dir, Reason}}) ->
     line("~ts cannot be locked (~ts), and two builds must not write its _build at once: check its "
          "permissions, or copy it to a file system with locks", [Dir, file:format_error(Reason)]);
@@ -142,6 +143,8 @@ text({unreadable, {File, eisdir}}) ->
     line("~ts is a directory, but only a file may have this name: rename the directory", [File]);
 text({unreadable, {File, Reason}}) ->
     line("~ts ~ts: check its permissions", [File, whittle_file:format_error(Reason)]);
+text({empty_escript, File}) ->
+    line("~ts has no code behind its first lines: add a function main/1", [File]);
 text({no_escript, File}) ->
     line("~ts is not an escript: name an escript (a file that begins with #!), or the directory "
          "of an application, a project or a release",

@@ -633,7 +633,7 @@ no_temporary(Config) ->
                        ["#!/usr/bin/env escript\n%% ", lists:duplicate(100000, $x),
                         "\nmain(_) -> ok.\n"]),
     in_temporary(in("none", Config), fun() ->
-        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): free")
+        refused(Dir, no_temporary, "/none cannot be written \\(no such file or directory\\): name")
     end),
     small_disk:with("8k", fun(Disk) ->
         in_temporary(Disk, fun() ->
@@ -1159,7 +1159,7 @@ heads_of_escripts(Config) ->
                                {"%% -*- erlang -*-\n%%! +A 1\n", <<"+A 1\n">>},
                                {<<"%%! -env A \303\251\n">>, <<"-env A \303\251\n">>}]],
     {ok, _} = read(File("%% a comment\n", "main(_) -> ok.\n")),
-    [refused(File(Lines, ""), no_escript, "heads is not an escript")
+    [refused(File(Lines, ""), empty_escript, "heads has no code behind its first lines")
      || Lines <- ["", "% comment\n", "% comment", "%%! +A 1\n", "%%! +A 1"]].
 
 %% The output contains all files, or the build fails. A path has at most 4,096 bytes.
