@@ -26,7 +26,7 @@
 %%          files => ["sys.config"],           % packed files that turn it on
 %%          config => [use() | [use()]],       % names, tags and forms in packed configuration and
 %%                                             % other packed data that turn it on; the names of
-%%                                             % its modules do so too
+%%                                             % its modules do so too, unless they are `words'
 %%          answers => [{mfa(), answer()}]}}.  % results of calls where it is off
 %% '''
 %% A call to a function of a feature that is off and has no answer raises `undef'.

@@ -87,8 +87,8 @@ in_erlang(Bytes, Modules) ->
                                is_map_key(atom_to_binary(F), Names)]),
      lists:usort([Atom || {atom, _, Atom} <- Tokens])}.
 
-%% @doc Lists the first elements of tuples in Erlang text, and its data with a known form. Of a text
-%% that is no term, such as a script, it finds only IPv6 addresses.
+%% @doc Lists the first elements of tuples in Erlang text, and its data with a known form. In a text
+%% that is no term, such as a script, the only such data that it finds are IPv6 addresses.
 -spec uses(binary()) -> [whittle_shake_feature:use()].
 uses(Bytes) ->
     case whittle_term:parse(Bytes) of
