@@ -1196,16 +1196,12 @@ unlisted_directory(Config) ->
 %% A compiler would wait forever for a pipe, and read a device forever.
 endless_sources(Config) ->
     ct:timetrap({minutes, 5}),
-    Fifo = fun(File) ->
-                   ok = filelib:ensure_dir(File),
-                   "" = os:cmd("mkfifo '" ++ File ++ "'")
-           end,
     Link = fun(To) -> fun(File) ->
                               ok = filelib:ensure_dir(File),
                               ok = file:make_symlink(To, File)
                       end
            end,
-    Makes = [{"pipe", Fifo}, {"zero", Link("/dev/zero")}, {"kmsg", Link("/proc/kmsg")}],
+    Makes = [{"pipe", fun fifo/1}, {"zero", Link("/dev/zero")}, {"kmsg", Link("/proc/kmsg")}],
     Refused = fun(Kind, Path, {Name, Make}, Prepare) ->
                       Dir = in(filename:join([Kind, Name, Path]), Config),
                       source_files(Dir, ""),
@@ -1232,7 +1228,7 @@ endless_sources(Config) ->
         Make <- [hd(Makes)]],
     %% An include may lead anywhere.
     Away = in("away/pipe", Config),
-    Fifo(Away),
+    fifo(Away),
     Include = ["-include(\"", Away, "\").\n"],
     made:file(in("including/src/l.app.src", Config), "{application, l, [{vsn, \"1\"}]}."),
     made:file(in("including/src/l.erl", Config), ["-module(l).\n", Include]),
@@ -1245,7 +1241,7 @@ endless_sources(Config) ->
                                  "{erl_opts, [{i, \"more\"}]}.\n"),
                        source_files(in(Name, Config), ""),
                        source_files(in(Name ++ "/apps/m", Config), "m"),
-                       Fifo(in(filename:join(Name, Where), Config)),
+                       fifo(in(filename:join(Name, Where), Config)),
                        made:file(in(Name ++ "/apps/m/src/m.erl", Config), ["-module(m).\n", Line]),
                        refused(in(Name, Config), unreadable,
                                filename:basename(Where) ++ " is a pipe, a socket, a device or a "
@@ -1264,7 +1260,7 @@ endless_sources(Config) ->
     Dir = in("good", Config),
     source_files(Dir, ""),
     ok = Project(Dir),
-    [Fifo(filename:join(Dir, Path)) || Path <- ["log/pipe", "_build/default/rel/l/erlang.pipe.1.w",
+    [fifo(filename:join(Dir, Path)) || Path <- ["log/pipe", "_build/default/rel/l/erlang.pipe.1.w",
                                                 "x.pipe"]],
     made:file(filename:join(Dir, "c_src/x.c"), ""),
     ok = file:make_symlink(".", filename:join(Dir, "c_src/again")),
@@ -1297,18 +1293,17 @@ endless_files(Config) ->
 %% The build never drops a license or a cookie silently.
 notices(Config) ->
     ct:timetrap({minutes, 5}),
-    Fifo = fun(File) -> "" = os:cmd("mkfifo '" ++ File ++ "'") end,
     Dir = made:app(in("app", Config), app, [], []),
-    Fifo(filename:join(Dir, "LICENSE")),
+    fifo(filename:join(Dir, "LICENSE")),
     refused(Dir, unreadable, "LICENSE is a pipe"),
     Rel = in("rel", Config),
     release(Rel, "1.2.3", "[]"),
-    Fifo(filename:join(Rel, "releases/COOKIE")),
+    fifo(filename:join(Rel, "releases/COOKIE")),
     {ok, System} = read(Rel),
     [#{notes := Notes}] = whittle_system:ledger(System),
     ?assertMatch([_], [Note || Note <- Notes,
                                binary:match(Note, <<"releases/COOKIE">>) =/= nomatch]),
-    Fifo(filename:join(Rel, "releases/1/env.sh")),
+    fifo(filename:join(Rel, "releases/1/env.sh")),
     refused(Rel, unreadable, "releases/1/env.sh is a pipe").
 
 %% A stock release has these files in the application's directory.
