@@ -1,15 +1,15 @@
 %% Tests that native/launcher/flags.c and whittle_vm_args read vm.args and ERL_FLAGS as a real erl
-%% does.
+%% does, and that native/launcher/config.c refuses a sys.config.src only if a term is missing in it.
 -module(flags_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([one_tokenizer/1, as_erl_does/1, lists/1, variables/1, other_files/1, removed/1,
-         refused/1, by_a_program/1]).
+         refused/1, configurations/1, configurations_without_a_term/1, by_a_program/1]).
 
 all() -> [one_tokenizer, as_erl_does, lists, variables, other_files, removed, refused,
-         by_a_program].
+         configurations, configurations_without_a_term, by_a_program].
 
 init_per_suite(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
@@ -18,6 +18,7 @@ init_per_suite(Config) ->
     {0, _} = running:run(os:find_executable("gcc"),
                          ["-std=gnu11", "-Wall", "-Werror", "-fsanitize=address,undefined",
                           "-I", Launcher, "-o", Program,
+                          filename:join(Launcher, "config.c"),
                           filename:join(Launcher, "flags.c"),
                           filename:join(Launcher, "input.c"),
                           filename:join(running:root(), "acceptance/suites/flags_main.c")]),
@@ -109,6 +110,38 @@ refused(Config) ->
                                    "have at most 16 MB with them\n$"},
                                   {"-a\n\0-b\n", 1, "contains a zero byte; remove it\n$"}]].
 
+%% A reference to a variable without a value is removed, wherever a valid configuration has it.
+configurations(Config) ->
+    Letters = proper_types:list(proper_types:oneof([$a, $1, $", $', $%, $\\, $$, $,, $\s, $\n])),
+    made:holds(300, proper_types:tuple([Letters, proper_types:non_neg_integer()]),
+               fun({L, Near}) ->
+                       Term = [{list_to_atom(L), L, []}, #{L => {[list_to_binary(L) | L], {}}}],
+                       Text = iolist_to_binary(io_lib:format("% it's~n~p.~n", [Term])),
+                       At = Near * 7919 rem (byte_size(Text) + 1),
+                       <<Before:At/binary, After/binary>> = Text,
+                       {0, Text} =:= completed(Config, [Before, "${WHITTLE_TEST_UNSET}", After])
+               end).
+
+configurations_without_a_term(Config) ->
+    [begin
+         {Code, Said} = completed(Config, Text),
+         ?assertEqual({Text, 2}, {Text, Code}),
+         ?assertMatch({match, _},
+                      re:run(Said, "sys.config needs a value for \\${WHITTLE_TEST_UNSET}: this "
+                             "environment variable is not set or empty; set it, or add a default "
+                             "with :- to sys.config.src\n$"))
+     end || Text <- ["[{a, [{b, ${WHITTLE_TEST_UNSET}}]}].",
+                     "[{a, [{b, ${WHITTLE_TEST_UNSET:-} }]}].",
+                     "[{a, ${WHITTLE_TEST_UNSET}, c}].",
+                     "[${WHITTLE_TEST_UNSET}, {a, 1}].",
+                     "[{a, 1}, % \"a comment\n ${WHITTLE_TEST_UNSET}].",
+                     "[{a, #{b =>\n${WHITTLE_TEST_UNSET}}}].",
+                     "[{a, [1 | ${WHITTLE_TEST_UNSET}]}].",
+                     "[{a, $\", ${WHITTLE_TEST_UNSET}}].",
+                     "[{a, $\\\", ${WHITTLE_TEST_UNSET}}].",
+                     "[{a, \"\\\"\", '\\'', ${WHITTLE_TEST_UNSET}}].",
+                     "${WHITTLE_TEST_UNSET}."]].
+
 by_a_program(Config) ->
     Out = filename:join(proplists:get_value(priv_dir, Config), "probe"),
     Probe = running:build(running:fixture("probe"), Out),
@@ -129,6 +162,10 @@ by_a_program(Config) ->
 holds(Samples, Property) ->
     Letters = proper_types:list(proper_types:oneof([$a, $b, $\s, $\t, $\n, $", $', $\\, $#])),
     made:holds(Samples, Letters, fun(L) -> Property(list_to_binary(L)) end).
+
+completed(Config, Text) ->
+    running:run(proplists:get_value(program, Config), ["configuration", file(Config, Text)],
+                #{env => keep}).
 
 read(Config, Text) -> said(Config, [file(Config, Text)]).
 

@@ -1,7 +1,10 @@
 /* Runs the launcher's reader of flags (native/launcher/flags.c) for flags_SUITE. It reads a file
    or a variable, and prints the words of each list, each with a zero byte at its end. "FILE NAME
-   all" and "FILE NAME one" remove the flag NAME with all its values, or with one. */
+   all" and "FILE NAME one" remove the flag NAME with all its values, or with one. "configuration
+   FILE" completes a sys.config.src (native/launcher/config.c) and prints it. */
+#include "config.h"
 #include "flags.h"
+#include "input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +23,12 @@ static void print(const char *title, const struct words *words)
 int main(int argc, char **argv)
 {
     struct flags flags = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    const char *why;
+
+    if (argc == 3 && strcmp(argv[1], "configuration") == 0) {
+        fputs(config_complete(input_read(argv[2], MOST_CONFIG_BYTES, NULL, NULL, &why)), stdout);
+        return 0;
+    }
     if (argc == 3 && strcmp(argv[1], "variable") == 0)
         flags_add_variable(&flags, argv[2]);
     else

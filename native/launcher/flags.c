@@ -99,9 +99,10 @@ static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
  * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: adds the variable's value to BUFFER, or
  * DEFAULT when the variable is not set or empty, and returns the length of the reference.
  * Returns 0 for any other text. LAST is the last } of the whole text: without it, a text of many
- * ${ would be searched to its end for each of them.
+ * ${ would be searched to its end for each of them. GAP and ARG are those of expand_variables.
  */
-static size_t add_variable(struct buffer *buffer, const char *text, const char *last)
+static size_t add_variable(struct buffer *buffer, const char *text, const char *last,
+                           gap_function *gap, void *arg)
 {
     const char *at, *end, *other = NULL;
     char name[256];
@@ -125,18 +126,20 @@ static size_t add_variable(struct buffer *buffer, const char *text, const char *
     value = getenv(name);
     if (value != NULL && *value != '\0')
         buffer_add(buffer, value, strlen(value));
-    else if (other != NULL)
+    else if (other != NULL && other < end)
         buffer_add(buffer, other, (size_t)(end - other));
+    else if (gap != NULL)
+        gap(arg, buffer->bytes, buffer->length, name, end + 1);
     return (size_t)(end - text) + 1;
 }
 
-char *expand_variables(const char *text)
+char *expand_variables(const char *text, gap_function *gap, void *arg)
 {
     struct buffer buffer = {NULL, 0, 0};
     const char *last = strrchr(text, '}');
     buffer_add(&buffer, "", 0);
     while (*text != '\0') {
-        size_t reference = add_variable(&buffer, text, last);
+        size_t reference = add_variable(&buffer, text, last, gap, arg);
         if (reference == 0) {
             buffer_add(&buffer, text, 1);
             reference = 1;
@@ -284,7 +287,7 @@ void flags_add_words(struct flags *flags, char *const words[])
 
 void flags_add_template(struct flags *flags, const char *text)
 {
-    char *filled = expand_variables(text);
+    char *filled = expand_variables(text, NULL, NULL);
     flags_add_text(flags, filled);
     free(filled);
 }

@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "main.h"
+#include "config.h"
 #include "distribution.h"
 #include "erl.h"
 #include "flags.h"
@@ -307,7 +308,7 @@ static void add_config(struct flags *flags)
             flags_add_init(flags, "-config", WHITTLE_ROOT "/etc/sys.config");
         return;
     }
-    filled = expand_variables(text);
+    filled = config_complete(text);
     length = strlen(filled);
     fd = memory_file("sys.config", 0, MFD_NOEXEC_SEAL);
     if (fd < 0 || write(fd, filled, length) != (ssize_t)length)
