@@ -1,7 +1,7 @@
-/* Runs the launcher's reader of flags (native/launcher/flags.c) for flags_SUITE. It reads a file
-   or a variable, and prints the words of each list, each with a zero byte at its end. "FILE NAME
-   all" and "FILE NAME one" remove the flag NAME with all its values, or with one. "configuration
-   FILE" completes a sys.config.src (native/launcher/config.c) and prints it. */
+/* Runs two parts of the launcher for flags_SUITE. The reader of flags (native/launcher/flags.c)
+   reads a file or a variable. It prints the words of each list, each with a zero byte at its end.
+   "FILE NAME all" and "FILE NAME one" remove the flag NAME with all its values, or with one.
+   "configuration FILE" completes a sys.config.src (native/launcher/config.c) and prints it. */
 #include "config.h"
 #include "flags.h"
 #include "input.h"
@@ -26,7 +26,10 @@ int main(int argc, char **argv)
     const char *why;
 
     if (argc == 3 && strcmp(argv[1], "configuration") == 0) {
-        fputs(config_complete(input_read(argv[2], MOST_CONFIG_BYTES, NULL, NULL, &why)), stdout);
+        char *text = input_read(argv[2], MOST_CONFIG_BYTES, NULL, NULL, &why);
+        if (text == NULL)
+            refuse(EXIT_FAILED, argv[2], why);
+        fputs(config_complete(text), stdout);
         return 0;
     }
     if (argc == 3 && strcmp(argv[1], "variable") == 0)

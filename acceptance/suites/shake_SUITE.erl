@@ -381,8 +381,13 @@ features_exist(_) ->
                           ++ lists:flatten(Get(used, Feature))],
     Functions = maps:groups_from_list(fun({M, _, _}) -> M end, fun({_, F, A}) -> {F, A} end,
                                       [Mfa || {_, _, _} = Mfa <- Named]),
+    Modules = lists:usort(maps:keys(Functions)
+                          ++ lists:append([Get(modules, Feature) || {_, Feature} <- Terms])),
+    Files = maps:from_list([{M, File} || M <- Modules, File <- module_file(M)]),
+    %% These belong to the debugger, to OTP 27 and to Whittle.
+    ?assertEqual([i, shell_docs_test, whittle_control], Modules -- maps:keys(Files)),
     ?assertEqual([], [{M, FA} || {M, FAs} <- maps:to_list(Functions),
-                                 [File] <- [module_file(M)],
+                                 #{M := File} <- [Files],
                                  FA <- lists:usort(FAs) -- functions(File)]).
 
 module_file(M) ->
@@ -416,7 +421,28 @@ costs_of_dynamic_calls(Config) ->
                                     "of costly\"")),
     ?assertMatch({match, _}, re:run(Build(["--data", "lists:sum/1"]),
                                     "\"closed_by\":\"--data declares them; change the calls of "
-                                    "costly\"")).
+                                    "costly\"")),
+    %% An application that the user did not ask for can go.
+    Ebin = out("libs/reader/ebin", Config),
+    Reader = made:file(filename:join(Ebin, "reader.erl"),
+                       "-module(reader). -export([read/1]). read(X) -> file:consult(X)."),
+    _ = made:file(filename:join(Ebin, "reader.app"),
+                  "{application, reader, [{vsn, \"1\"}, {modules, [reader]}, "
+                  "{applications, [kernel, stdlib]}]}."),
+    _ = made:file(out("libs/asked/ebin/asked.app", Config),
+                  "{application, asked, [{vsn, \"1\"}, {modules, []}, "
+                  "{applications, [kernel, stdlib, reader]}]}."),
+    {0, _} = running:run(os:find_executable("erlc"), ["-o", Ebin, Reader]),
+    _ = escript("costly", [["main([X]) -> print({reader:read(X), file:consult(X)})"]], Config),
+    true = os:putenv("ERL_LIBS", out("libs", Config)),
+    try
+        ?assertMatch({match, _},
+                     re:run(Build(["--app", "asked"]),
+                            "\"closed_by\":\"--data none, or remove reader and change the calls "
+                            "of costly\""))
+    after
+        os:unsetenv("ERL_LIBS")
+    end.
 
 %% The build tells a user who wants to ask the running program that it will not answer.
 control_is_removed(Config) ->

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the text of a configuration is at a place in it. */
-struct place {
+/* The state of a scanner that has read a configuration up to a place in it. */
+struct scanner {
     size_t at;
-    char within;     /* the quote of the string or atom around the place, or % in a comment */
-    int is_literal;  /* whether the next character stands for itself: it follows a \ or a $ */
-    char last[2];    /* the last two characters that are neither white space nor in a comment */
+    char within;    /* the quote of the string or atom that the place is in, or % in a comment */
+    int is_literal; /* whether the next character stands for itself: it follows a \ or a $ */
+    int is_unsure;  /* whether it has seen a triple-quoted string or a sigil, and cannot read on */
+    char last[3];   /* the last characters outside of comments and white space, the latest first */
 };
 
 static int is_one_of(const char *characters, char c)
@@ -19,66 +20,83 @@ static int is_one_of(const char *characters, char c)
     return c != '\0' && strchr(characters, c) != NULL;
 }
 
-static void step(struct place *place, char c)
+static void scan(struct scanner *scanner, char c)
 {
-    if (place->within == '%') {
+    char kept = c;
+
+    if (scanner->within == '%') {
         if (c == '\n')
-            place->within = '\0';
+            scanner->within = '\0';
         return;
     }
-    if (place->is_literal) {
+    if (scanner->is_literal) {
         /* $\n is one character too. */
-        place->is_literal = place->within == '\0' && c == '\\' && place->last[1] == '$';
-    } else if (place->within != '\0') {
-        place->is_literal = c == '\\';
-        if (c == place->within)
-            place->within = '\0';
+        scanner->is_literal = scanner->within == '\0' && c == '\\' && scanner->last[0] == '$';
+        kept = scanner->is_literal ? '$' : 'a';
+    } else if (scanner->within != '\0') {
+        scanner->is_literal = c == '\\';
+        if (c == scanner->within)
+            scanner->within = '\0';
     } else {
-        place->is_literal = c == '$';
+        scanner->is_literal = c == '$';
+        if (c == '~' || (c == '"' && scanner->last[0] == '"' && scanner->last[1] == '"'))
+            scanner->is_unsure = 1;
         if (is_one_of("\"'%", c))
-            place->within = c;
+            scanner->within = c;
         if (c == '%' || is_one_of(" \t\r\n\f\v", c))
             return;
     }
-    place->last[0] = place->last[1];
-    place->last[1] = c;
+    scanner->last[2] = scanner->last[1];
+    scanner->last[1] = scanner->last[0];
+    scanner->last[0] = kept;
 }
 
-/* Returns whether Erlang needs a term between PLACE and AFTER. [], {} and () need none. */
-static int needs_term(const struct place *place, const char *after)
+/* Returns the first character of TEXT outside of comments and white space, or a zero. */
+static char first_of(const char *text)
 {
-    char from = place->last[1], to;
+    for (;;) {
+        text += strspn(text, " \t\r\n\f\v");
+        if (*text != '%')
+            return *text;
+        text += strcspn(text, "\n");
+    }
+}
 
-    to = after[strspn(after, " \t\r\n\f\v")];
-    if (place->within != '\0' || place->is_literal)
+/* Returns whether Erlang certainly needs a term between the place of SCANNER and AFTER. [], {}
+   and () need none. */
+static int needs_term(const struct scanner *scanner, const char *after)
+{
+    char from = scanner->last[0], to = first_of(after);
+
+    if (scanner->within != '\0' || scanner->is_literal || scanner->is_unsure)
         return 0;
     if ((from == '[' && to == ']') || (from == '{' && to == '}') || (from == '(' && to == ')'))
         return 0;
     return (from == '\0' || is_one_of(",[{(|", from) ||
-            (place->last[0] == '=' && from == '>')) &&
+            (scanner->last[1] == '=' && from == '>')) &&
            is_one_of(",]})|.", to);
 }
 
 static void check_gap(void *arg, const char *before, size_t length, const char *name,
                       const char *after)
 {
-    struct place *place = arg;
-    char *what;
+    struct scanner *scanner = arg;
+    char *what, *why;
 
-    for (; place->at < length; place->at++)
-        step(place, before[place->at]);
-    if (!needs_term(place, after))
+    for (; scanner->at < length; scanner->at++)
+        scan(scanner, before[scanner->at]);
+    if (!needs_term(scanner, after))
         return;
-    if (asprintf(&what, "sys.config needs a value for ${%s}", name) < 0)
+    if (asprintf(&what, "sys.config needs a value for ${%s}", name) < 0 ||
+        asprintf(&why, "this environment variable is not set or empty; set it, or write "
+                       "${%s:-DEFAULT} in sys.config.src", name) < 0)
         refuse(EXIT_FAILED, "cannot read sys.config", "out of memory");
-    refuse(EXIT_MISUSED, what,
-           "this environment variable is not set or empty; set it, or add a default with :- to "
-           "sys.config.src");
+    refuse(EXIT_MISUSED, what, why);
 }
 
 char *config_complete(const char *template)
 {
-    struct place place = {0, '\0', 0, {'\0', '\0'}};
+    struct scanner scanner = {0, '\0', 0, 0, {'\0', '\0', '\0'}};
 
-    return expand_variables(template, check_gap, &place);
+    return expand_variables(template, check_gap, &scanner);
 }

@@ -3,10 +3,10 @@
 #define WHITTLE_CONFIG_H
 
 /*
- * Returns the configuration in TEMPLATE after it replaced the references to variables
+ * Returns the configuration in TEMPLATE, with values in place of the references to variables
  * (expand_variables). The caller frees the result. Ends the program when a reference becomes
- * nothing in a place where Erlang needs a term: the VM would report a syntax error, and not name
- * the variable.
+ * nothing in a place where Erlang certainly needs a term: the VM would report a syntax error, and
+ * not name the variable.
  */
 char *config_complete(const char *template);
 

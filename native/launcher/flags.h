@@ -79,17 +79,18 @@ const char *flags_last(const struct flags *flags, const char *one, const char *o
 void flags_remove(struct flags *flags, const char *name, size_t most);
 
 /*
- * Called for a reference to the variable NAME that becomes nothing: between the LENGTH bytes at
- * BEFORE, which are the result so far, and AFTER, the rest of the text.
+ * A function that expand_variables calls for a reference to the variable NAME that becomes
+ * nothing. The LENGTH bytes at BEFORE are the result so far, and AFTER is the text behind the
+ * reference.
  */
 typedef void gap_function(void *arg, const char *before, size_t length, const char *name,
                           const char *after);
 
 /*
  * Returns TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the variable's value. A
- * variable that is not set or empty becomes DEFAULT, or nothing. Then the function calls GAP with
- * ARG, unless GAP is NULL. The caller frees the result. Ends the program when the result has more
- * than MOST_EXPANDED_BYTES.
+ * variable that is not set or empty becomes DEFAULT, or nothing. For each reference that becomes
+ * nothing it calls GAP with ARG, unless GAP is NULL. The caller frees the result. Ends the program
+ * when the result has more than MOST_EXPANDED_BYTES.
  */
 char *expand_variables(const char *text, gap_function *gap, void *arg);
 

@@ -177,13 +177,15 @@ options(#{name := Name, options := Options, module := Module} = Command, Ours, T
                     {error, [Line, help_hint(Name)]}
             end;
         {error, Reason} ->
-            Lines = without_dashes(Command, Ours, Theirs)
-                ++ [mistake(Reason, [as_given(Option, Ours) || Option <- Options])],
-            {error, [hd(Lines), help_hint(Name)]}
+            Line = case without_dashes(Command, Ours, Theirs) of
+                       [Dashes] -> Dashes;
+                       [] -> mistake(Reason, [as_given(Option, Ours) || Option <- Options])
+                   end,
+            {error, [Line, help_hint(Name)]}
     end.
 
-%% Without the dashes, an option of the other program looks like a wrong option of this command. It
-%% stands behind that program, and the words before the program are right.
+%% Without the dashes, an option of the other program looks like a wrong option of this command. The
+%% option stands behind that program, and the words before the program are right.
 without_dashes(#{arguments := ["--" ++ _ = First | _], name := Name, options := Options} = Command,
                Ours, []) ->
     {Begin, Rest} = lists:split(to_first_argument(Command, Ours), Ours),

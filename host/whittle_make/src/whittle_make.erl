@@ -220,7 +220,8 @@ format_error({pack, Error}) -> whittle_pack:format_error(Error);
 format_error({runtime, Error}) -> whittle_runtime:format_error(Error);
 format_error({plan_file, Error}) -> whittle_plan_file:format_error(Error);
 format_error({input_is_output, Out}) ->
-    [Out, " is the input or a part of it, and would be overwritten: name another output with -o"];
+    [Out, " is the input, a part of it or a directory above it, and would be overwritten: name "
+     "another output with -o"];
 format_error({output_is_packed, {Out, Dir}}) ->
     [Out, " would be in ", Dir, ", whose files Whittle packs: name another output with -o"];
 format_error({unreadable, {settings, _, _}} = Error) -> whittle_make_settings:format_error(Error);
@@ -447,15 +448,19 @@ check_output(Given, #{request := #{input := Input, format := Format}} = Build) -
 %% The advice to remove what is there would cost the user the input.
 check_place(Input, Out, Options) ->
     case whittle_pack:check_output(Out, Options) of
-        {error, {Tag, _}} = Error when Tag =:= not_ours; Tag =:= holds_others; Tag =:= no_sums ->
-            Inside = [Path || Path <- [Out, filename:join(Out, "file")], filelib:is_dir(Input),
-                              whittle_file:is_in(Path, Input)],
-            case Inside of
-                [] -> in(pack, Error);
-                _ -> {error, {input_is_output, Out}}
+        {error, Why} = Error ->
+            Overlap = is_at_or_in(Out, Input) orelse is_at_or_in(Input, Out),
+            case Overlap andalso whittle_pack:advises_removal(Why) of
+                true -> {error, {input_is_output, Out}};
+                false -> in(pack, Error)
             end;
-        Result -> in(pack, Result)
+        ok -> ok
     end.
+
+%% Tells whether a path leads into a directory, or to the directory itself. In the second case,
+%% something in the path is in the directory.
+is_at_or_in(Path, Dir) ->
+    whittle_file:is_in(Path, Dir) orelse whittle_file:is_in(filename:join(Path, "name"), Dir).
 
 check_plan(_, #{shake := none}) -> ok;
 check_plan(Out, _) -> in(plan_file, whittle_plan_file:check(Out)).

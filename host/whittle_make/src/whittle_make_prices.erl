@@ -76,7 +76,7 @@ weighed(Plan, #{system := System, all := #{otp := Otp, weigh := Weigh}}) ->
     steps([fun(_) -> whittle_make_shake:cut(program, Plan, Otp) end,
            fun(#{cut := Cut}) -> Weigh(Cut, natives(Plan, System)) end,
            fun(Vm) ->
-                   #{bytes := Code} = whittle_shake_cost:hot(Plan, System),
+                   #{bytes := Code} = whittle_shake_cost:kept(Plan, System),
                    {ok, #{code => Code, vm => Vm}}
            end]).
 

@@ -421,7 +421,8 @@ input_holds_output(Config) ->
          ?assertEqual({Out, input_is_output}, {Out, whittle_make:code(Error)}),
          ?assert(filelib:is_file(File))
      end || {Out, Format} <- [{Dir, dir}, {filename:join([Dir, "ebin", "..", "..", "one"]), dir},
-                              {filename:join(Dir, "ebin"), dir}, {File, exe}]],
+                              {filename:join(Dir, "ebin"), dir}, {filename:dirname(Dir), dir},
+                              {File, exe}]],
     Other = made:file(filename:join(?config(dir, Config), "other"), "text"),
     ?assertMatch({_, {error, {pack, {not_ours, Other}}}}, built(#{out => Other}, Config)).
 

@@ -77,7 +77,7 @@ place(Store, true) ->
         [Last | _] ->
             case is_complete(Last) of
                 true -> {error, {nothing_to_resume, Store}};
-                %% A run writes it after its programs are built, and before the first sample.
+                %% A run writes study.json after its programs are built, and before its samples.
                 false -> {ok, {Last, filelib:is_regular(filename:join(Last, "study.json"))}}
             end;
         [] -> {error, {nothing_to_resume, Store}}

@@ -6,7 +6,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([check_output/2, check_certificates/1, check_name/2, write/4]).
+-export([check_output/2, advises_removal/1, check_certificates/1, check_name/2, write/4]).
 -export([check_beside/1, check_beside/2, write_beside/2, write_beside/3]).
 -export([read/1, parts/1, target/1, read_file/2, loaded_size/1, symbols_size/1]).
 -export([format_error/1]).
@@ -82,6 +82,11 @@ check_output(Out, Options) ->
         {error, _} = Error -> Error;
         _ -> ok
     end.
+
+%% @doc Tells whether the text of an error advises to remove what is at the output's path.
+-spec advises_removal(error()) -> boolean().
+advises_removal({Tag, _}) -> lists:member(Tag, [not_ours, holds_others, holds_edits, no_sums]);
+advises_removal(_) -> false.
 
 %% @doc Checks that the file of certificates is readable and holds a certificate, if the options
 %% name such a file.

@@ -418,7 +418,7 @@ in_modules([]) -> [];
 in_modules(Modules) ->
     {Shown, Hidden} = lists:split(min(?SHOWN_MODULES, length(Modules)), Modules),
     [", also in ", lists:join(", ", lists:map(fun atom_to_list/1, Shown)),
-     [io_lib:format(" and ~b more", [length(Hidden)]) || Hidden =/= []]].
+     [io_lib:format(" and ~b more modules", [length(Hidden)]) || Hidden =/= []]].
 
 %% A function that is loaded when it is called need only be present. So the plan keeps only the
 %% recorded functions hot.

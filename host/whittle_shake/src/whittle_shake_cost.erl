@@ -10,7 +10,7 @@
 %% called: these stay, whatever the second plan lacks. But only functions that are hot count.
 -module(whittle_shake_cost).
 
--export([costs/3, hot/2]).
+-export([costs/3, kept/2]).
 
 -export_type([costs/0, amount/0, application/0, dynamic/0]).
 
@@ -93,8 +93,8 @@ costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missin
       dynamic => Dynamic}.
 
 %% @doc Measures the functions that the plan keeps.
--spec hot(whittle_shake:plan(), whittle_system:system()) -> amount().
-hot(#{summaries := Summaries} = Plan, System) ->
+-spec kept(whittle_shake:plan(), whittle_system:system()) -> amount().
+kept(#{summaries := Summaries} = Plan, System) ->
     {Hot, _} = hot_and_rest(Plan, System, #{}),
     amount(Hot, Summaries).
 

@@ -1,5 +1,5 @@
-%% @hidden Finds names and data that turns features on: in packed files and in the module lists of
-%% `.app' files.
+%% @hidden Finds the names in packed files and in the module lists of `.app' files, and the data in
+%% packed files that turns features on.
 %%
 %% The program may read packed files. A file in a `priv' directory of the program counts if it is
 %% one of these: terms that `file:consult/1' reads, a schema or a script with expressions, a term

@@ -4,9 +4,12 @@
 %% `Module:Function(...)' has a known function name, it leads to the functions of that name and
 %% arity in all mentioned modules. If the function name is unknown too, it leads to those exports
 %% of mentioned modules whose names are mentioned. A name is <i>mentioned</i> where a live
-%% function moves it, stores it or passes it on, and where a root says so. All mentioned names
-%% form one pool for the whole system, because an atom may travel by any message, table or
-%% argument.
+%% function moves it, stores it or passes it on, and where a root says so. A live module of the
+%% program's own applications is mentioned too: the VM gives its name in a stack trace. All
+%% mentioned names form one pool for the whole system, because an atom may travel by any message,
+%% table or argument. `module:Function(...)' leads to those exports of its module whose names are
+%% labels. In an application of OTP, whose names may come from a text, it leads to all exports of
+%% that arity.
 %%
 %% <b>Features</b> ({@link whittle_shake_feature}) are off at first. An edge from OTP's kernel or
 %% stdlib into a feature that is off leads nowhere, and the search remembers it. An edge from the
@@ -653,9 +656,9 @@ site({any, F, A}, Mfa, #state{sites = Sites, named = Named} = State) ->
                 end, State#state{sites = Sites#{{F, A} => Mfa}}, maps:get(F, Named, []));
 site({M, F, A}, Mfa, State) -> edge({M, F, A}, {called, Mfa}, State).
 
-%% Some of OTP's applications compute the names of their own functions: xmerl makes them from the
-%% text of an XPath expression. There are few such calls, so all functions of that arity stay. Each
-%% module has module_info, and none of these calls means it.
+%% Some of OTP's applications compute names of functions in OTP's applications: xmerl makes them
+%% from the text of an XPath expression. There are few such calls, so all functions of that arity
+%% stay. Each module has module_info, and none of these calls means it.
 computed(M, A, {By, _, _} = Mfa, #state{modules = Modules, program = Program, own = Own} = State)
   when is_map_key(M, Program), not is_map_key(M, Own), not is_map_key(By, Own) ->
     #{exports := Exports} = maps:get(M, Modules, #{exports => []}),

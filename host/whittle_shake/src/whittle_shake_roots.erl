@@ -45,6 +45,9 @@ named_calls(System, Names, Modules) ->
     flag_calls(System, Modules)
         ++ [{Fun, From} || {From, Term} <- settings(System),
                            Fun <- whittle_shake_summary:funs(Term)]
+        ++ [{Mfa, From} || {From, Text} <- templates(System),
+                           {Calls, _} <- [whittle_shake_source:in_erlang(Text, Modules)],
+                           Mfa <- Calls]
         ++ whittle_shake_source:calls(Names, Modules).
 
 %% @doc Maps functions to those that they call, although no code names these. A function in C
@@ -68,6 +71,9 @@ traps(whole) ->
           [{atom(), whittle_shake_reach:origin()}].
 atoms(System, Names) ->
     [{Atom, From} || {From, Term} <- settings(System), Atom <- whittle_shake_summary:atoms(Term)]
+        ++ [{Atom, From} || {From, Text} <- templates(System),
+                            {_, Atoms} <- [whittle_shake_source:in_erlang(Text, #{})],
+                            Atom <- Atoms]
         ++ [{Atom, root(From)} || {From, Words} <- flag_words(System), Atom <- flag_atoms(Words)]
         ++ [{Atom, root("the boot script")}
             || {_, _, Args} <- boot_calls(System), Atom <- whittle_shake_summary:atoms(Args)]
@@ -79,6 +85,8 @@ atoms(System, Names) ->
           [{whittle_shake_feature:use(), whittle_shake_reach:origin()}].
 uses(System) ->
     [{Use, From} || {From, Term} <- settings(System), Use <- whittle_shake_summary:uses(Term)]
+        ++ [{Use, From} || {From, Text} <- templates(System),
+                           Use <- whittle_shake_source:uses(Text)]
         ++ [{Use, root(From)}
             || {From, Words} <- flag_words(System), Word <- Words,
                Use <- whittle_shake_source:uses(unicode:characters_to_binary([Word, ". "]))].
@@ -163,19 +171,20 @@ of_app(#{name := Name, spec := {application, _, Props}}) ->
 
 %% A configuration file that is not a term is left out here. Its reader reports the fault later.
 of_file(_, <<".config">>, Bytes) -> [terms(Bytes)];
-of_file(<<"sys.config.src">>, _, Bytes) -> [template(Bytes)];
+of_file(<<"sys.config.src">>, _, Bytes) -> [terms(template(Bytes))];
 of_file(_, _, _) -> [].
 
-%% Reads the terms beside the values from the environment, which are inserted as text. If the rest
-%% is no term, only its atoms count.
-template(Bytes) ->
-    Text = iolist_to_binary(with_values(Bytes)),
-    case whittle_term:parse(Text) of
-        {ok, Terms} -> Terms;
-        {error, _} -> [Atom || {atom, _, Atom} <- whittle_term:tokens(Text)]
-    end.
+%% The templates that become terms only with their values from the environment, each with its
+%% origin.
+templates(System) ->
+    [{root(Path), Text}
+     || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
+        filename:basename(Path) =:= <<"sys.config.src">>,
+        Text <- [template(Bytes)], {error, _} <- [whittle_term:parse(Text)]].
 
-%% Replaces each `${NAME}' with a number.
+template(Bytes) -> iolist_to_binary(with_values(Bytes)).
+
+%% Replaces each `${NAME}' with a number. The launcher inserts the values as text.
 with_values(Bytes) ->
     case binary:split(Bytes, <<"${">>) of
         [Before, After] ->

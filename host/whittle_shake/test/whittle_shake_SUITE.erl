@@ -9,7 +9,7 @@
 -export([account_comes_back/1, damaged_account/1, foreign_account/1, weights/1,
          weights_of_the_program/1, why_unseen/1]).
 -export([cut_is_undef/1, cut_local_is_undef/1, answers/1, lost_funs/1, nothing_left/1]).
--export([features_are_of_otp/1]).
+-export([features_refer_to_each_other/1]).
 -export([removed_set/1, error_handler_goes_on/1]).
 -export([own_functions_first/1]).
 -export([settings_turn_features_on/1, too_much_in_attributes/1, damaged_modules/1]).
@@ -118,7 +118,7 @@ own_functions_first(_) ->
                          {Order ++ [{other, f, 0}], "and 2 more, also in other\\)"},
                          {Order ++ [{list_to_atom("m" ++ integer_to_list(N)), f, 0}
                                     || N <- lists:seq(1, 22)],
-                          "and 23 more, also in m1, .*, m20 and 2 more\\)"}]].
+                          "and 23 more, also in m1, .*, m20 and 2 more modules\\)"}]].
 
 %% Removed names
 
@@ -363,7 +363,7 @@ unload(M) ->
 
 %% Each key is known, and a feature names others that exist. shake_SUITE compares the functions with
 %% OTP.
-features_are_of_otp(_) ->
+features_refer_to_each_other(_) ->
     {ok, Terms} = file:consult(filename:join(code:priv_dir(whittle_shake), "features.config")),
     Names = [Name || {Name, _} <- Terms],
     ?assertEqual(lists:usort(Names), lists:sort(Names)),

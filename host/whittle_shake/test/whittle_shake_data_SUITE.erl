@@ -93,7 +93,17 @@ features_of_configuration(_) ->
     ?assertEqual([distribution, global, inet],
                  Flags("-eval 'rpc:call(n, m, f, []).'") -- [eval, terms]),
     ?assertEqual([distribution, global, inet], On(fun global:whereis_name/1)),
-    ?assertEqual([disk_log], On(fun ets:tab2file/2)).
+    ?assertEqual([disk_log], On(fun ets:tab2file/2)),
+    %% A template may be a term only with its values.
+    Template = fun(Text) ->
+                       File = #{mode => 8#644, bytes => iolist_to_binary(Text)},
+                       (on(whittle_system:put_file(<<"sys.config.src">>, File, System))
+                        -- on(System)) -- [terms]
+               end,
+    ?assertEqual([inet6], Template("[${MORE} {a, [{ip, {0, 0, 0, 0, 0, 0, 0, 1}}]}].")),
+    ?assertEqual([distribution, global, inet], Template("[${MORE} {a, [{f, fun rpc:call/4}]}].")),
+    ?assertEqual([distribution, global, inet], Template("[${MORE} {a, [{b, {global, c}}]}].")),
+    ?assertEqual([], Template("[${MORE} {a, [{b, {c, d}}]}].")).
 
 %% Files in priv turn features on likewise, if the program reads them.
 features_of_files(_) ->
@@ -106,6 +116,7 @@ features_of_files(_) ->
     [?assertEqual({Reads, Features}, {Reads, On(Reads, Bytes)})
      || {Reads, Bytes, Features} <-
             [{"file:consult", "{open, [write, compressed]}.", [compressed_files]},
+             {"file:consult", "#{zstd => #{}}.", [compressed_files]},
              {"file:consult", "{open, [write, other]}.", []},
              {"file:read_file", "{open, [write, compressed]}.", []},
              {"file:consult", "{ip, {0, 0, 0, 0, 0, 0, 0, 1}}.", [inet6]},

@@ -358,9 +358,9 @@ app_file(Dir, Ebin) ->
     end.
 
 app_src(Dir) ->
-    case whittle_file:found("src/*.app.src", Dir) of
-        [File] -> spec(File);
-        [_ | _] = Files -> {error, {several_app_files, {Dir, Files}}};
+    case whittle_file:matches("src/*.app.src", Dir) of
+        [Path] -> spec(filename:join(Dir, Path));
+        [_ | _] = Paths -> {error, {several_app_files, {Dir, Paths}}};
         [] -> {error, {no_app_file, Dir}}
     end.
 

@@ -372,7 +372,8 @@ env(Props) ->
         false -> {error, "`env' is not a list of pairs that begin with an atom"}
     end.
 
-%% Checks the module that starts the application. OTP takes a wrong value for none.
+%% Checks the module that starts the application. OTP does not load an application in which `mod'
+%% has another form.
 mod(Props) ->
     case proplists:get_value(mod, Props, []) of
         [] -> ok;

@@ -257,7 +257,8 @@ without_module(Dir, Context) ->
                   lists:member(filename:extension(Path), [<<".erl">>, <<".xrl">>, <<".yrl">>]),
                   not filelib:is_regular(filename:join([Dir, "ebin", module_file(Path)]))],
     [[Dir, ": these sources have no module in ebin: ", lists:join(", ", Sources), "; if the "
-      "program needs them, compile the application, or remove ebin, and Whittle compiles it"]
+      "program needs them, compile the application, or remove ebin: then Whittle compiles the "
+      "application"]
      || Sources =/= []].
 
 module_file(Path) -> <<(filename:basename(Path, filename:extension(Path)))/binary, ".beam">>.

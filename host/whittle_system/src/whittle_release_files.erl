@@ -62,14 +62,12 @@ no_name(_, _) -> [].
 %% Internal: files
 
 %% Checks that the kernel accepts the configuration: one list of application settings and names of
-%% further files.
+%% further files. The kernel joins several settings of one application.
 config(Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [Config]} when length(Config) >= 0 ->
             Wrong = [Why || Item <- Config, Why <- wrong_item(Item)]
-                ++ [io_lib:format("it has settings of ~ts twice", [App])
-                    || App <- twice([App || {App, _} <- Config, is_atom(App)])]
-                ++ ["it is neither UTF-8 nor begins with `%% coding: latin-1'"
+                ++ ["it is not UTF-8, and does not begin with `%% coding: latin-1'"
                     || not whittle_term:is_text(Bytes)],
             case Wrong of
                 [] -> {ok, [Name || Name <- Config, is_list(Name)]};
@@ -81,16 +79,14 @@ config(Bytes) ->
 
 wrong_item({App, Settings}) when is_atom(App), length(Settings) >= 0 ->
     Keys = [Key || {Key, _} <- Settings, is_atom(Key)],
-    [io_lib:format("in the settings of ~ts, ~0tP is not of the form {key, value}",
+    [io_lib:format("in the settings of ~ts, ~0tP is not a pair whose key is an atom",
                    [App, Setting, 9])
      || Setting <- Settings, not is_setting(Setting)]
         ++ [io_lib:format("the settings of ~ts have the key ~ts twice", [App, Key])
-            || Key <- twice(Keys)];
+            || Key <- lists:usort(Keys -- lists:usort(Keys))];
 wrong_item(Item) ->
-    [io_lib:format("~0tP is not of the form {application, settings}", [Item, 9])
+    [io_lib:format("~0tP is not a pair of an application and its settings", [Item, 9])
      || not io_lib:char_list(Item)].
-
-twice(Names) -> lists:usort(Names -- lists:usort(Names)).
 
 is_setting({Key, _}) -> is_atom(Key);
 is_setting(_) -> false.

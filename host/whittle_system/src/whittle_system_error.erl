@@ -173,7 +173,8 @@ text({no_device_application, {Name, Dir}}) ->
 text({no_app_file, Dir}) ->
     line("~ts holds no .app file: compile the application first", [Dir]);
 text({several_app_files, {Dir, Paths}}) ->
-    line("~ts holds several .app files (~ts): remove all but one", [Dir, list(Paths)]);
+    line("~ts holds several files that describe an application (~ts): remove all but one",
+         [Dir, list(Paths)]);
 text({bad_app_file, {File, Why}}) ->
     line("~ts: ~ts; correct the file", [File, Why]);
 text({no_vsn, {Name, File}}) ->

@@ -14,10 +14,10 @@ words(Text) ->
     [Word || {word, _, Word} <- tokens(Text)].
 
 %% @doc Checks a text that each start reads. The launcher refuses `-env', `-args_file', `-name' and
-%% `-sname' without their values, and words that are not UTF-8. A zero byte hides the rest from it.
-%% The notes tell what it accepts and what is probably a mistake: a quote without end, and a first
-%% word that is no flag. If a word has a variable (`${NAME}'), the words are known only at a start,
-%% so their number does not count.
+%% `-sname' without their values, and words that are not UTF-8. A zero byte hides the rest from it,
+%% and a byte order mark hides the first word. The notes tell what it accepts and what is probably
+%% a mistake: a quote without end, and a first word that is no flag. If a word has a variable
+%% (`${NAME}'), the words are known only at a start, so their number does not count.
 -spec check(binary()) -> {ok, Notes :: [unicode:chardata()]} | {error, unicode:chardata()}.
 check(Text) ->
     Words = words(Text),
@@ -48,9 +48,9 @@ is_flag(<<C, _/binary>>) -> C =:= $- orelse C =:= $+.
 
 %% Shows the beginning of a long word.
 shown(Word) ->
-    case string:slice(whittle_term:text(Word), 0, ?SHOWN) of
-        Begin when length(Begin) < ?SHOWN -> Begin;
-        Begin -> [Begin, "..."]
+    case whittle_term:text(Word) of
+        Text when length(Text) =< ?SHOWN -> Text;
+        Text -> [lists:sublist(Text, ?SHOWN), "..."]
     end.
 
 %% Returns the text before a word that ends within a quote. A backslash at the end of the text would
