@@ -12,7 +12,7 @@
          bad_outputs/1, files_of_others/1, edited_dir/1, beside_a_source/1, input_as_output/1,
          broken_runtime/1,
          progress_in_pipes/1, output/1, progress_on_terminal/1, interrupt/1,
-         interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
+         interrupt_in_script/1, interrupt_compiler/1, hangup/1, hangup_ignored/1, hangup_unread/1,
          signals_to_the_script/1, terminate_at_start/1, other_erl/1,
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
@@ -36,7 +36,7 @@ all() ->
      build_hello, build_json, build_dir, same_bytes, keep_include,
      keep_attributes, bad_inputs, bad_outputs, files_of_others, edited_dir, beside_a_source,
      input_as_output, broken_runtime, progress_in_pipes, output, progress_on_terminal, interrupt,
-     interrupt_compiler, hangup, hangup_ignored, hangup_unread,
+     interrupt_in_script, interrupt_compiler, hangup, hangup_ignored, hangup_unread,
      signals_to_the_script, terminate_at_start, other_erl, terminate_blocked, full_disk, file_limit,
      few_descriptors,
      size, size_json,
@@ -854,6 +854,18 @@ interrupt(Config) ->
     ?assertNotEqual(nomatch,
                     string:find(Rest, "whittle: stopped; it left no unfinished files\r\n")),
     ?assertEqual([], files(Config)).
+
+%% A shell goes on with its script after Ctrl-C unless SIGINT has ended the command.
+interrupt_in_script(Config) ->
+    Script = made:file(filename:join(?config(dir, Config), "script"),
+                       unicode:characters_to_binary(
+                         [command(Config, ["build", ?config(hello, Config)], "STAND_IN=slow"),
+                          "\necho goes on\n"])),
+    Port = started_on_terminal(Config, ["bash '", Script, "'"]),
+    [] = made:expect(Port, "compile \\(2 of 3\\), 50 %"),
+    true = port_command(Port, [3]),
+    {130, Rest} = to_end(Port),
+    ?assertEqual(nomatch, string:find(Rest, "goes on")).
 
 %% Ctrl-C during compilation ends the compiler too and removes its directory.
 interrupt_compiler(Config) ->

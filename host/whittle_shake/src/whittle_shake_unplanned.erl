@@ -21,7 +21,7 @@
                            off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->
           [unplanned()].
 unplanned(Seen, #{features := Features, off := Off},
-          #{reached := #{live := Live, blocked := Blocked, prices := Prices},
+          #{reached := #{live := Live, on := On, blocked := Blocked, prices := Prices},
             answers := Answers, summaries := Summaries}) ->
     Called = maps:from_list([{Mfa, []} || Mfa <- Seen]),
     Modules = maps:from_list([{M, []} || {M, _, _} <- maps:keys(Live)]),
@@ -47,7 +47,10 @@ unplanned(Seen, #{features := Features, off := Off},
                 None when map_size(None) =:= 0 -> Left;
                 Some -> Some
             end,
-    [{Mfa, no_edge} || Mfa <- lists:sort(maps:keys(First))] ++ lists:usort(Used).
+    [{Mfa, Cause} || {M, _, _} = Mfa <- lists:sort(maps:keys(First)),
+                     Cause <- [cause(M, On, Features)],
+                     not lists:member(Cause, [{feature, Name} || Name <- Off])]
+        ++ lists:usort(Used).
 
 %% @doc Describes a function and the reason for which it would be cut.
 -spec text(unplanned()) -> unicode:chardata().
@@ -57,6 +60,13 @@ text({Mfa, no_edge}) ->
     [whittle_shake_name:text(Mfa), ": Whittle found no kept function that calls it"].
 
 %% Internal
+
+%% Another node may have called a function of a feature that is off: it belongs to a request.
+cause(M, On, Features) ->
+    case whittle_shake_feature:of_module(M, Features) of
+        {ok, Name} when not is_map_key(Name, On) -> {feature, Name};
+        _ -> no_edge
+    end.
 
 is_of(M, Names, Features) ->
     case whittle_shake_feature:of_module(M, Features) of

@@ -14,7 +14,7 @@
 -export([what_is_live/1, nobody_calls_it/1, first_of_a_chain/1, a_circle/1, in_c/1,
          module_info_of_what_is_gone/1]).
 -export([answered/1, behind_an_answer/1, called_beside_an_answer/1, answer_that_ends/1,
-         without_an_answer/1, done_without/1]).
+         without_an_answer/1, done_without/1, called_from_elsewhere/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
 
@@ -294,7 +294,7 @@ in_c(_) ->
 
 module_info_of_what_is_gone(_) ->
     ?assertEqual([], unplanned([{m, module_info, 1}], #{})),
-    ?assertEqual([{{f, module_info, 1}, no_edge}], unplanned([{f, module_info, 1}], #{})).
+    ?assertEqual([{{f, module_info, 1}, {feature, x}}], unplanned([{f, module_info, 1}], #{})).
 
 %% A feature
 
@@ -327,7 +327,13 @@ without_an_answer(_) ->
 %% `--feature -x'.
 done_without(_) ->
     Plan = feature([{{f, stop, 0}, {called, {m, b, 0}}}]),
-    ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(Plan))).
+    ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(Plan))),
+    ?assertEqual([], whittle_shake_unplanned:unplanned([{f, stop, 0}], doing([x]), plan(#{}))).
+
+%% A function of the feature that another node called, as `--whittle-rpc' does.
+called_from_elsewhere(_) ->
+    ?assertEqual([{{f, stop, 0}, {feature, x}}], unplanned([{f, stop, 0}], #{})),
+    ?assertEqual([{{f, stop, 0}, no_edge}], unplanned([{f, stop, 0}], #{on => #{x => []}})).
 
 %% The evidence turns the feature on, and no option does.
 turns_a_feature_on(_) ->
@@ -414,7 +420,8 @@ plan(Given) ->
                      {nif, 0} => [{erlang, nif_error, 1}], {module_info, 1} => []},
               f => #{{start, 0} => [], {stop, 0} => [], {init, 1} => [], {module_info, 1} => []}},
     Live = maps:from_list([{{m, F, 0}, {called, {root, "a test"}}} || F <- [a, b]]),
-    #{reached => #{live => Live, blocked => maps:get(blocked, Given, #{}),
+    #{reached => #{live => Live, on => maps:get(on, Given, #{}),
+                   blocked => maps:get(blocked, Given, #{}),
                    prices => maps:get(prices, Given, #{})},
       answers => maps:get(answers, Given, []),
       summaries => maps:map(fun(_, Functions) ->
