@@ -26,7 +26,8 @@ read(Dir, Place, Name, Vsn, Context) ->
             || Path <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
                File <- [filename:join(Place, Path)], filelib:is_dir(File)]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
-            || {<<"sys.config">> = Path, _, {ok, Bytes}} <- Kept, {error, Why} <- [config(Bytes)]]
+            || {Path, _, {ok, Bytes}} <- Kept, is_config(Path, Bytes),
+               {error, Why} <- [config(Bytes)]]
         ++ [{bad_flags, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- flags(Kept), {error, Why} <- [whittle_vm_args:check(Bytes)]],
     Env = filename:join(Place, "env.sh"),
@@ -60,6 +61,11 @@ no_name(#{<<"RELEASE_COMMAND">> := _, <<"RELEASE_NAME">> := {_, Name}}, Shell)
 no_name(_, _) -> [].
 
 %% Internal: files
+
+%% A template becomes a configuration when it gets its values.
+is_config(<<"sys.config">>, _) -> true;
+is_config(<<"sys.config.src">>, Bytes) -> binary:match(Bytes, <<"${">>) =:= nomatch;
+is_config(_, _) -> false.
 
 %% Checks that the kernel accepts the configuration: one list of application settings and names of
 %% further files. The kernel joins several settings of one application.

@@ -852,6 +852,7 @@ bad_config(Config) ->
                      {"[{a, [{b, 1}, {c, 2}, {b, 3}]}].", "settings of a have the key b twice"},
                      {<<"[{a, [{b, \"\\303\"}]}]. % ", 233>>, "is not UTF-8, and does"},
                      {"[]. [].", "not one list"}], Config),
+    refused_settings(bad_config, "sys.config.src", [{"[{a,", "line 1"}], Config),
     [begin
          File = filename:join([Dir, "releases/1", Name]),
          _ = file:delete(File),
