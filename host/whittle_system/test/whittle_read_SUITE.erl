@@ -114,7 +114,7 @@ source_without_module(Config) ->
     ?assertEqual([unicode:characters_to_binary(
                     [Dir, ": these sources have no module in ebin: src/below/three.xrl, "
                      "src/two.erl; if the program needs them, compile the application, or remove "
-                     "ebin, and Whittle compiles it"])], Notes()).
+                     "ebin: then Whittle compiles the application"])], Notes()).
 
 %% The code is compiled again if a source file or a header is newer.
 edited_header(Config) ->
