@@ -99,8 +99,10 @@ is_line(Line) -> is_map(Line).
 
 is_machine(#{<<"cpu">> := Cpu, <<"cpus">> := Cpus, <<"memory">> := Memory,
              <<"kernel">> := Kernel}) ->
-    is_binary(Cpu) andalso is_integer(Cpus) andalso is_integer(Memory) andalso is_binary(Kernel);
+    is_binary(Cpu) andalso is_count(Cpus) andalso is_count(Memory) andalso is_binary(Kernel);
 is_machine(_) -> false.
+
+is_count(Value) -> is_integer(Value) andalso is_value(Value).
 
 %% Each key, whether it must be there, and its check.
 keys() ->

@@ -38,7 +38,10 @@ sound(Config) ->
     ?assertEqual(ok, used(Config)).
 
 damaged_studies(Config) ->
+    #{<<"machine">> := Machine} = Facts = facts(study()),
     Wrong = [{#{}, "machine"}, {#{<<"title">> => 1}, "machine"},
+             %% No number of OTP's floats.
+             {Facts#{<<"machine">> := Machine#{<<"memory">> := 1 bsl 1100}}, "machine"},
              {maps:remove(<<"term">>, facts(study())), "term"}]
         ++ [{(facts(study()))#{<<"term">> := Text}, "term"}
             || Text <- [<<>>, <<"foo">>, <<"foo.">>, <<"fun() -> ok end.">>, <<"#{} #{}.">>, 1]]
@@ -54,15 +57,15 @@ damaged_studies(Config) ->
                Key <- maps:keys(Change)]
         ++ [{facts(maps:merge(study(), many_factors())), "term, key factors"}],
     [begin
-         ok = write(Facts, samples(), Config),
+         ok = write(Damaged, samples(), Config),
          Error = whittle_measure:report(dir(Config)),
-         ?assertMatch({Facts, {error, {damaged_study, _, _}}}, {Facts, Error}),
+         ?assertMatch({Damaged, {error, {damaged_study, _, _}}}, {Damaged, Error}),
          {error, Reason} = Error,
          Line = unicode:characters_to_list(whittle_measure:format_error(Reason)),
          ?assertEqual(filename:join(dir(Config), "study.json") ++ " does not describe a study that "
                       "has run (" ++ Key ++ " is missing or wrong): start the study again in "
                       "another directory (-o)", Line)
-     end || {Facts, Key} <- Wrong].
+     end || {Damaged, Key} <- Wrong].
 
 damaged_samples(Config) ->
     [Build, Run | _] = samples(),

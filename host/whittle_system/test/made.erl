@@ -91,7 +91,8 @@ expect(Port, Expression, Output) ->
 
 %% @doc Checks that a property holds for a number of samples of a type. Debian's package of PropEr
 %% has no header, so this function calls PropEr's functions directly. It cannot report an exception
-%% on this OTP, so an exception counts as `false' here, and the error has it.
+%% on this OTP, so an exception counts as `false' here, and the error has it. It shrinks a
+%% counterexample in few steps, because a step of some properties takes a second.
 holds(Samples, Type, Property) ->
     _ = erase(?MODULE),
     Checked = fun(Sample) ->
@@ -101,7 +102,8 @@ holds(Samples, Type, Property) ->
                               false
                       end
               end,
-    case proper:quickcheck(proper:forall(Type, Checked), [{numtests, Samples}, quiet]) of
+    Options = [{numtests, Samples}, {max_shrinks, 100}, quiet],
+    case proper:quickcheck(proper:forall(Type, Checked), Options) of
         true -> true;
         _ -> error({counterexample, proper:counterexample(), get(?MODULE)})
     end.
