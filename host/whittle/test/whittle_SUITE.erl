@@ -797,8 +797,8 @@ input_as_output(Config) ->
     ok = escript:create(Tool, [shebang, {beam, Main}]),
     {ok, Bytes} = file:read_file(Tool),
     [?assertEqual({1, "", "whittle: " ++ Out
-                          ++ " is the input or a part of it, and would be overwritten: name "
-                             "another output with -o\n"},
+                          ++ " is the input, a part of it or a directory above it, and would be "
+                             "overwritten: name another output with -o\n"},
                   whittle(Config, ["build", "tool" | Words]))
      || {Words, Out} <- [{[], "tool"}, {["-o", "./tool"], "./tool"}]],
     ?assertEqual({ok, Bytes}, file:read_file(Tool)).
