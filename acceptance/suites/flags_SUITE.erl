@@ -117,7 +117,8 @@ configurations(Config) ->
     Letters = proper_types:list(proper_types:oneof([$a, $1, $", $', $%, $\\, $$, $,, $\s, $\n])),
     made:holds(300, proper_types:tuple([Letters, proper_types:non_neg_integer()]),
                fun({L, Near}) ->
-                       Term = [{list_to_atom(L), L, []}, #{L => {[list_to_binary(L) | L], {}}}],
+                       Term = [{list_to_atom(L), L, []}, #{L => {[list_to_binary(L) | L], {}}},
+                               -1, -1.5, <<1, 2:3>>, <<>>, fun lists:map/2],
                        Text = iolist_to_binary(io_lib:format("% it's~n~p.~n", [Term])),
                        At = Near * 7919 rem (byte_size(Text) + 1),
                        <<Before:At/binary, After/binary>> = Text,
@@ -132,7 +133,8 @@ configurations_with_new_strings(Config) ->
      || Text <- ["[{a, \"\"\"\n  He said \"b, ${WHITTLE_TEST_UNSET}, c\".\n  \"\"\"}].",
                  "[{a, \"\"\"\n  5\" disk\n  \"\"\"}, {b, \"c, ${WHITTLE_TEST_UNSET}, d\"}].",
                  "[{a, ~S\"\\\"}, {b, \"c, ${WHITTLE_TEST_UNSET}, d\"}].",
-                 "[{a, [$,${WHITTLE_TEST_UNSET}]}]."]].
+                 "[{a, [$,${WHITTLE_TEST_UNSET}]}].",
+                 "[{a, $\\\\% 5\" disk\n}, {b, \"x, ${WHITTLE_TEST_UNSET}, y\"}]."]].
 
 configurations_without_a_term(Config) ->
     [begin
@@ -149,6 +151,12 @@ configurations_without_a_term(Config) ->
                      "[{a, 1}, % \"a comment\n ${WHITTLE_TEST_UNSET}].",
                      "[{a, #{b =>\n${WHITTLE_TEST_UNSET}}}].",
                      "[{a, [1 | ${WHITTLE_TEST_UNSET}]}].",
+                     "[{a, -${WHITTLE_TEST_UNSET}}].",
+                     "[{a, [$\\\\, ${WHITTLE_TEST_UNSET}]}].",
+                     "[{a, (${WHITTLE_TEST_UNSET})}].",
+                     "[{a, <<1, ${WHITTLE_TEST_UNSET}>>}].",
+                     "[{a, <<${WHITTLE_TEST_UNSET}:8>>}].",
+                     "[{a, #{${WHITTLE_TEST_UNSET} => 1}}].",
                      "[{a, $\", ${WHITTLE_TEST_UNSET}}].",
                      "[{a, $\\\", ${WHITTLE_TEST_UNSET}}].",
                      "[{a, \"\\\"\", '\\'', ${WHITTLE_TEST_UNSET}}].",

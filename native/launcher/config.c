@@ -11,8 +11,8 @@ struct scanner {
     size_t at;
     char within;    /* the quote of the string or atom that the place is in, or % in a comment */
     int is_literal; /* whether the next character stands for itself: it follows a \ or a $ */
-    int is_unsure;  /* whether it has seen a triple-quoted string or a sigil, and cannot read on */
-    char last[3];   /* the last characters outside of comments and white space, the latest first */
+    int is_unsure;  /* whether it may have seen a triple-quoted string or a sigil */
+    char last[2];   /* the last characters outside of comments and white space, the latest first */
 };
 
 static int is_one_of(const char *characters, char c)
@@ -32,7 +32,7 @@ static void scan(struct scanner *scanner, char c)
     if (scanner->is_literal) {
         /* $\n is one character too. */
         scanner->is_literal = scanner->within == '\0' && c == '\\' && scanner->last[0] == '$';
-        kept = scanner->is_literal ? '$' : 'a';
+        kept = 'a';
     } else if (scanner->within != '\0') {
         scanner->is_literal = c == '\\';
         if (c == scanner->within)
@@ -46,7 +46,6 @@ static void scan(struct scanner *scanner, char c)
         if (c == '%' || is_one_of(" \t\r\n\f\v", c))
             return;
     }
-    scanner->last[2] = scanner->last[1];
     scanner->last[1] = scanner->last[0];
     scanner->last[0] = kept;
 }
@@ -63,18 +62,19 @@ static char first_of(const char *text)
 }
 
 /* Returns whether Erlang certainly needs a term between the place of SCANNER and AFTER. [], {}
-   and () need none. */
+   and <<>> need none. */
 static int needs_term(const struct scanner *scanner, const char *after)
 {
     char from = scanner->last[0], to = first_of(after);
 
     if (scanner->within != '\0' || scanner->is_literal || scanner->is_unsure)
         return 0;
-    if ((from == '[' && to == ']') || (from == '{' && to == '}') || (from == '(' && to == ')'))
+    if ((from == '[' && to == ']') || (from == '{' && to == '}') || (from == '<' && to == '>'))
         return 0;
-    return (from == '\0' || is_one_of(",[{(|", from) ||
-            (scanner->last[1] == '=' && from == '>')) &&
-           is_one_of(",]})|.", to);
+    return (from == '\0' || is_one_of(",[{(|-+", from) ||
+            (scanner->last[1] == '=' && from == '>') ||
+            (scanner->last[1] == '<' && from == '<')) &&
+           is_one_of(",]})>=:|.", to);
 }
 
 static void check_gap(void *arg, const char *before, size_t length, const char *name,
@@ -96,7 +96,7 @@ static void check_gap(void *arg, const char *before, size_t length, const char *
 
 char *config_complete(const char *template)
 {
-    struct scanner scanner = {0, '\0', 0, 0, {'\0', '\0', '\0'}};
+    struct scanner scanner = {0, '\0', 0, 0, {'\0', '\0'}};
 
     return expand_variables(template, check_gap, &scanner);
 }

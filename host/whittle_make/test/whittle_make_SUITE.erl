@@ -422,7 +422,7 @@ input_holds_output(Config) ->
          ?assert(filelib:is_file(File))
      end || {Out, Format} <- [{Dir, dir}, {filename:join([Dir, "ebin", "..", "..", "one"]), dir},
                               {filename:join(Dir, "ebin"), dir}, {filename:dirname(Dir), dir},
-                              {File, exe}]],
+                              {File, exe}, {File, dir}]],
     Other = made:file(filename:join(?config(dir, Config), "other"), "text"),
     ?assertMatch({_, {error, {pack, {not_ours, Other}}}}, built(#{out => Other}, Config)).
 

@@ -102,7 +102,7 @@ is_machine(#{<<"cpu">> := Cpu, <<"cpus">> := Cpus, <<"memory">> := Memory,
     is_binary(Cpu) andalso is_count(Cpus) andalso is_count(Memory) andalso is_binary(Kernel);
 is_machine(_) -> false.
 
-is_count(Value) -> is_integer(Value) andalso is_value(Value).
+is_count(Value) -> is_integer(Value) andalso Value >= 0 andalso is_value(Value).
 
 %% Each key, whether it must be there, and its check.
 keys() ->

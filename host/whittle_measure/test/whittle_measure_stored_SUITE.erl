@@ -40,7 +40,7 @@ sound(Config) ->
 damaged_studies(Config) ->
     #{<<"machine">> := Machine} = Facts = facts(study()),
     Wrong = [{#{}, "machine"}, {#{<<"title">> => 1}, "machine"},
-             %% No number of OTP's floats.
+             %% Too large for a float.
              {Facts#{<<"machine">> := Machine#{<<"memory">> := 1 bsl 1100}}, "machine"},
              {maps:remove(<<"term">>, facts(study())), "term"}]
         ++ [{(facts(study()))#{<<"term">> := Text}, "term"}

@@ -85,7 +85,8 @@ check_output(Out, Options) ->
 
 %% @doc Tells whether the text of an error advises to remove what is at the output's path.
 -spec advises_removal(error()) -> boolean().
-advises_removal({Tag, _}) -> lists:member(Tag, [not_ours, holds_others, holds_edits, no_sums]);
+advises_removal({Tag, _}) ->
+    lists:member(Tag, [is_file, not_ours, holds_others, holds_edits, no_sums]);
 advises_removal(_) -> false.
 
 %% @doc Checks that the file of certificates is readable and holds a certificate, if the options

@@ -1,7 +1,8 @@
 %% @hidden Finds the functions that a run called and a plan would cut.
 %%
 %% There are three causes: a fault of the shaker, a dynamic call with undeclared names, or a
-%% feature that the run used and the code does not show. A function that an answer of a feature that
+%% feature that the run used and the code does not show, as when another node called a function of
+%% it (`--whittle-rpc'). A function that an answer of a feature that
 %% is off replaces ({@link whittle_shake_feature}) does not count. The functions that only it calls
 %% do not count either: OTP's boot starts them in the whole system, and does without them.
 -module(whittle_shake_unplanned).
@@ -33,12 +34,12 @@ unplanned(Seen, #{features := Features, off := Off},
     Used = [{To, {feature, Name}}
             || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
                To <- taken(Edges, Called, Answered), is_map_key(To, Cut)],
-    %% The whole system starts the servers and callbacks of these features, and the shaken system
-    %% does not; or a warning already names them.
-    Known = [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
+    %% A person does without these features; or the whole system starts their servers and callbacks,
+    %% and the shaken system does not; or a warning already names them.
+    Known = Off ++ [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
                      is_map_key(To, Answered)] ++ [Name || {_, {feature, Name}} <- Used],
-    Behind = behind([Mfa || {M, _, _} = Mfa <- maps:keys(Cut),
-                            is_map_key(Mfa, Answered) orelse is_of(M, Known, Features)]
+    Behind = behind([Mfa || Mfa <- maps:keys(Cut),
+                            is_map_key(Mfa, Answered) orelse is_of(Mfa, Known, Features)]
                     ++ [To || {To, _} <- Used], Cut, Summaries),
     Left = maps:without([Mfa || {Name, Mfas} <- maps:to_list(Prices), lists:member(Name, Off),
                                 Mfa <- Mfas] ++ maps:keys(Behind), Cut),
@@ -47,10 +48,7 @@ unplanned(Seen, #{features := Features, off := Off},
                 None when map_size(None) =:= 0 -> Left;
                 Some -> Some
             end,
-    [{Mfa, Cause} || {M, _, _} = Mfa <- lists:sort(maps:keys(First)),
-                     Cause <- [cause(M, On, Features)],
-                     not lists:member(Cause, [{feature, Name} || Name <- Off])]
-        ++ lists:usort(Used).
+    [{Mfa, cause(Mfa, On, Features)} || Mfa <- lists:sort(maps:keys(First))] ++ lists:usort(Used).
 
 %% @doc Describes a function and the reason for which it would be cut.
 -spec text(unplanned()) -> unicode:chardata().
@@ -61,15 +59,14 @@ text({Mfa, no_edge}) ->
 
 %% Internal
 
-%% Another node may have called a function of a feature that is off: it belongs to a request.
-cause(M, On, Features) ->
-    case whittle_shake_feature:of_module(M, Features) of
+cause(Mfa, On, Features) ->
+    case whittle_shake_feature:of_call(none, Mfa, Features) of
         {ok, Name} when not is_map_key(Name, On) -> {feature, Name};
         _ -> no_edge
     end.
 
-is_of(M, Names, Features) ->
-    case whittle_shake_feature:of_module(M, Features) of
+is_of(Mfa, Names, Features) ->
+    case whittle_shake_feature:of_call(none, Mfa, Features) of
         {ok, Name} -> lists:member(Name, Names);
         none -> false
     end.

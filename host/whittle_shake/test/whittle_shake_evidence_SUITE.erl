@@ -333,7 +333,11 @@ done_without(_) ->
 %% A function of the feature that another node called, as `--whittle-rpc' does.
 called_from_elsewhere(_) ->
     ?assertEqual([{{f, stop, 0}, {feature, x}}], unplanned([{f, stop, 0}], #{})),
-    ?assertEqual([{{f, stop, 0}, no_edge}], unplanned([{f, stop, 0}], #{on => #{x => []}})).
+    ?assertEqual([{{f, stop, 0}, no_edge}], unplanned([{f, stop, 0}], #{on => #{x => []}})),
+    %% It does not hide other functions from a person who does without the feature.
+    ?assertEqual([{{m, e, 0}, no_edge}, {{m, g, 0}, no_edge}],
+                 whittle_shake_unplanned:unplanned([{f, stop, 0}, {m, e, 0}, {m, g, 0}],
+                                                   doing([x]), plan(#{}))).
 
 %% The evidence turns the feature on, and no option does.
 turns_a_feature_on(_) ->

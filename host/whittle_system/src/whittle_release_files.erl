@@ -26,8 +26,7 @@ read(Dir, Place, Name, Vsn, Context) ->
             || Path <- ["sys.config", "sys.config.src", "vm.args", "vm.args.src"],
                File <- [filename:join(Place, Path)], filelib:is_dir(File)]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
-            || {Path, _, {ok, Bytes}} <- Kept, is_config(Path, Bytes),
-               {error, Why} <- [config(Bytes)]]
+            || {Path, Bytes} <- configuration(Kept), {error, Why} <- [config(Bytes)]]
         ++ [{bad_flags, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- flags(Kept), {error, Why} <- [whittle_vm_args:check(Bytes)]],
     Env = filename:join(Place, "env.sh"),
@@ -62,13 +61,14 @@ no_name(_, _) -> [].
 
 %% Internal: files
 
-%% A template becomes a configuration when it gets its values.
-is_config(<<"sys.config">>, _) -> true;
-is_config(<<"sys.config.src">>, Bytes) -> binary:match(Bytes, <<"${">>) =:= nomatch;
-is_config(_, _) -> false.
+%% Returns the configuration that each start reads. A template replaces the other one, and becomes a
+%% configuration when it gets its values.
+configuration(Kept) ->
+    [{Path, Bytes} || {Path, Bytes} <- first([<<"sys.config.src">>, <<"sys.config">>], Kept),
+                      Path =:= <<"sys.config">> orelse binary:match(Bytes, <<"${">>) =:= nomatch].
 
 %% Checks that the kernel accepts the configuration: one list of application settings and names of
-%% further files. The kernel joins several settings of one application.
+%% further files. The kernel joins several settings of one application in sys.config.
 config(Bytes) ->
     case whittle_term:parse(Bytes) of
         {ok, [Config]} when length(Config) >= 0 ->
@@ -131,9 +131,11 @@ content(Path, Bytes) ->
     end.
 
 %% Returns the file of flags that each start reads. A template replaces the other one.
-flags(Kept) ->
-    lists:sublist([{Path, Bytes} || Name <- [<<"vm.args.src">>, <<"vm.args">>],
-                                    {Path, _, {ok, Bytes}} <- Kept, Path =:= Name], 1).
+flags(Kept) -> first([<<"vm.args.src">>, <<"vm.args">>], Kept).
+
+first(Names, Kept) ->
+    lists:sublist([{Path, Bytes} || Name <- Names, {Path, _, {ok, Bytes}} <- Kept, Path =:= Name],
+                  1).
 
 %% Names the files that a configuration names and that the release lacks. The kernel looks beside
 %% sys.config first. It gets a template, in which the launcher replaces the variables, without its

@@ -867,6 +867,8 @@ bad_config(Config) ->
                  [lists:flatten(Note) || Note <- Notes]),
     made:file(in("rel/releases/1/more.config", Config), "[]."),
     made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]}, \"more\"]."),
+    %% No start reads this one.
+    made:file(in("rel/releases/1/sys.config", Config), "[{a,"),
     {ok, {_, _, [Note]}} = release_files(Dir),
     ?assertMatch({match, _}, re:run(Note, "sys.config.src names .* directory .*: more$")).
 
