@@ -28,7 +28,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, stored/0, current/0, is_member/1, may_change/0]).
--export([agree/0, renew/0, adopt/1, join/0, leave/0, begin_new/0, compare/1]).
+-export([agree/1, renew/1, adopt/1, join/0, leave/0, begin_new/0, compare/1]).
 -export([may_load_own/0, give_back/0, grant/1, release/1]).
 -export([accept/1, order/2, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -84,12 +84,13 @@ running() ->
     end.
 
 %% @doc Makes sure that all members run. Those that do not run leave, if most nodes stay.
--spec agree() -> ok | {error, minority | not_ready}.
-agree() ->
+%% `not_ready' is also the error if that is not done at the deadline.
+-spec agree(docket_deadline:deadline()) -> ok | {error, minority | not_ready}.
+agree(Deadline) ->
     {_, Members} = current(),
     case {may_change(), Members -- running()} of
         {true, []} -> ok;
-        {true, [_ | _]} -> offered(shrink);
+        {true, [_ | _]} -> offered(shrink, Deadline);
         {false, _} ->
             {error, case is_member(node()) of
                         true -> minority;
@@ -98,10 +99,10 @@ agree() ->
     end.
 
 %% @doc Offers the present generation to its members again. An offer may have ended halfway.
--spec renew() -> ok | {error, minority | not_ready}.
-renew() ->
-    case agree() of
-        ok -> offered(again);
+-spec renew(docket_deadline:deadline()) -> ok | {error, minority | not_ready}.
+renew(Deadline) ->
+    case agree(Deadline) of
+        ok -> offered(again, Deadline);
         {error, _} = Error -> Error
     end.
 
@@ -115,7 +116,11 @@ adopt(Stored) -> gen_server:call(?MODULE, {adopt, Stored}, infinity).
 -spec join() -> ok | {error, minority | not_ready}.
 join() -> offer(grow).
 
-offered(How) -> gen_server:call(?MODULE, {offer, How}, infinity).
+%% The offer goes on after the deadline, for the others that wait for it.
+offered(How, Deadline) ->
+    try gen_server:call(?MODULE, {offer, How}, docket_deadline:left(Deadline))
+    catch exit:_ -> {error, not_ready}
+    end.
 
 %% @doc Leaves the generation, because the disk of this node lacks changes: it must not count as a
 %% member that has all of them. It joins again when it has loaded the tables.
@@ -164,8 +169,8 @@ release(Node) -> gen_server:call(?MODULE, {release, Node}, ?CALL_MS).
 %% @doc Compares the generation with that of another node, and takes that one if it follows.
 -spec compare(node()) -> same | mine | {behind, Members :: [node()]} | unknown.
 compare(Node) ->
-    try docket_cluster:call(Node, ?MODULE, stored, [], ?CALL_MS) of
-        {{_, Members}, _} = Theirs ->
+    case stored_of(Node) of
+        {ok, {{_, Members}, _} = Theirs} ->
             case relation({node(), current()}, {Node, element(1, Theirs)}) of
                 theirs when Members =:= [] -> unknown;
                 theirs ->
@@ -177,7 +182,12 @@ compare(Node) ->
                         {error, _} -> unknown
                     end;
                 Other -> Other
-            end
+            end;
+        unknown -> unknown
+    end.
+
+stored_of(Node) ->
+    try {ok, docket_cluster:call(Node, ?MODULE, stored, [], ?CALL_MS)}
     catch _:_ -> unknown
     end.
 
@@ -242,13 +252,17 @@ order({{_, Members}, {_, Before}}, Others) ->
     First = lists:sublist([Node || Node <- Old, lists:member(Node, Others)], 1),
     First ++ New ++ (Old -- First).
 
-%% @doc Takes the next generation. Other nodes offer it.
+%% @doc Takes the next generation. Other nodes offer it. `no_answer': the disk may be slow, and the
+%% generation may be taken later.
 -spec accept(stored()) ->
-          ok | {error, other_generation | apart | file:posix() | badarg | terminated}.
+          ok | {error, other_generation | apart | no_answer | file:posix() | badarg | terminated}.
 accept({{_, Members}, _} = Offer) ->
     Apart = (Members -- running()) ++ (Members -- docket_mnesia_replica:receivers()),
     case docket_mnesia_replica:is_complete() andalso Apart of
-        [] -> gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS);
+        [] ->
+            try gen_server:call(?MODULE, {accept, Offer}, ?CALL_MS)
+            catch exit:_ -> {error, no_answer}
+            end;
         _ -> {error, apart}
     end.
 

@@ -77,6 +77,6 @@ handle_cast(_, Notes) -> {noreply, Notes}.
 handle_info(old, Before) ->
     Now = ets:tab2list(?MODULE),
     Old = [Note || Note <- Before, lists:member(Note, Now)],
-    _ = [ok = settle(Old) || Old =/= [], docket_disk:sync() =:= ok],
+    _ = [ok = settle(Old) || Old =/= [], docket_disk:sync(docket_deadline:new()) =:= ok],
     {noreply, later(Now)};
 handle_info(_, Notes) -> {noreply, Notes}.

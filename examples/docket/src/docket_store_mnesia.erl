@@ -47,9 +47,9 @@ ready() -> docket_mnesia_replica:is_ready().
 run(Kind, Operation) ->
     Fun = fun() -> docket_cases:work(?MODULE, Operation) end,
     case {docket_mnesia_replica:is_complete(), Kind} of
-        {true, write} -> changed(Fun, now_ms() + docket_config:get(deadline));
+        {true, write} -> changed(Fun, docket_deadline:new());
         {true, _} ->
-            case stored(Kind, Fun) of
+            case stored(Kind, Fun, docket_deadline:new()) of
                 %% A member has not made the change yet that this would show.
                 {error, other_copies} -> {error, not_ready};
                 Result -> Result
@@ -58,32 +58,30 @@ run(Kind, Operation) ->
     end.
 
 %% A node that has just ended is still among the members for a moment.
-changed(Fun, Until) ->
-    Result = case docket_generation:agree() of
-                 ok -> stored(write, Fun);
+changed(Fun, Deadline) ->
+    Result = case docket_generation:agree(Deadline) of
+                 ok -> stored(write, Fun, Deadline);
                  {error, _} = Error -> Error
              end,
-    IsLate = now_ms() > Until,
+    Left = docket_deadline:left(Deadline),
     case Result of
-        {error, other_copies} when not IsLate ->
-            _ = docket_generation:renew(),
+        {error, other_copies} when Left > 0 ->
+            _ = docket_generation:renew(Deadline),
             pause(),
-            changed(Fun, Until);
+            changed(Fun, Deadline);
         {error, other_copies} -> {error, minority};
         _ -> Result
     end.
 
-now_ms() -> erlang:monotonic_time(millisecond).
-
 pause() -> receive after ?PAUSE_MS -> ok end.
 
 %% A reader waits for the disks like a writer, if they may lack what it has read.
-stored(Kind, Fun) ->
-    {Result, #run{seen = Seen} = Run} = activity(Kind, Fun),
+stored(Kind, Fun, Deadline) ->
+    {Result, #run{seen = Seen} = Run} = activity(Kind, Fun, Deadline),
     case {is_flushed(Kind, Result), Seen} of
         {false, []} -> Result;
         {IsChange, _} ->
-            case docket_disk:sync() of
+            case docket_disk:sync(Deadline) of
                 ok ->
                     ok = settle(Kind, Run),
                     Result;
@@ -106,9 +104,9 @@ settle(_, #run{seen = Seen, made = Made}) ->
                                                                        Member =/= node()],
     docket_mnesia_unsettled:settle(Made ++ Seen).
 
-activity(Kind, Fun) ->
+activity(Kind, Fun, Deadline) ->
     Mode = mode(Kind),
-    case docket_worker:run(fun() -> attempt(Kind, Mode, Fun) end, docket_config:get(deadline),
+    case docket_worker:run(fun() -> attempt(Kind, Mode, Fun) end, docket_deadline:left(Deadline),
                            mnesia_tm) of
         {done, Result} -> Result;
         {failed, Reason} -> exit(Reason);

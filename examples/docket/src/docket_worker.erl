@@ -16,7 +16,7 @@ run(Fun, Milliseconds) ->
 
 %% @doc As run/2. The process is also killed when the watched process ends. `stopped' has the reason
 %% of that end, `noproc' if there was no such process.
--spec run(fun(() -> Result), pos_integer(), Watched :: atom()) -> result(Result).
+-spec run(fun(() -> Result), non_neg_integer(), Watched :: atom()) -> result(Result).
 run(Fun, Milliseconds, Watched) ->
     Monitor = monitor(process, Watched),
     Result = ended_in_time(Fun, Milliseconds, Monitor),

@@ -7,10 +7,11 @@
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, replaced/1,
          connected_only/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
-         skipped_offer/1, unsettled/1, full_disk/1, replaced_of_two/1, in_memory/1, diverged/1,
-         fragments/1, alone_of_three/1, halves/1, upgraded/1, future/1, fingerprint/1]).
+         skipped_offer/1, ended_offer/1, slow_accept/1, unsettled/1, full_disk/1,
+         replaced_of_two/1, in_memory/1, diverged/1, fragments/1, alone_of_three/1, halves/1,
+         upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3]).
+-export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3, queue_of/1]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
                        on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1,
@@ -21,8 +22,9 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
      forgotten_change, slow_vote, dumps, replaced, connected_only, forgotten_copy, missed_change,
-     saved_change, untaken_offer, skipped_offer, unsettled, full_disk, replaced_of_two, in_memory,
-     diverged, fragments, alone_of_three, halves, upgraded, future, fingerprint].
+     saved_change, untaken_offer, skipped_offer, ended_offer, slow_accept, unsettled, full_disk,
+     replaced_of_two, in_memory, diverged, fragments, alone_of_three, halves, upgraded, future,
+     fingerprint].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
@@ -421,6 +423,42 @@ skipped_offer(Config) ->
     Again = started(names(3), Config),
     [{ok, _} = show(Each, Peer) || Each <- [Id, new_case_again(hd(Again))], Peer <- Again],
     stopped(Again).
+
+%% The process that keeps the generation ends while a change waits for its offer. The change gets an
+%% answer, and later ones succeed.
+ended_offer(Config) ->
+    [A, B, C] = started(names(3), Config),
+    [ok = has_members(Peer, names(3)) || Peer <- [A, B]],
+    ok = on(A, sys, suspend, [docket_generation]),
+    ok = kill(C),
+    Test = self(),
+    Third = lists:last(names(3)),
+    ok = until(fun() ->
+                       not lists:member(Third, on(A, mnesia, system_info, [running_db_nodes]))
+               end),
+    _ = spawn_link(fun() -> Test ! {answer, create(A)} end),
+    ok = until(fun() -> on(A, ?MODULE, queue_of, [docket_generation]) > 0 end),
+    true = on(A, erlang, exit, [on(A, erlang, whereis, [docket_generation]), kill]),
+    receive {answer, Answer} -> ?assertMatch({error, _}, Answer) end,
+    {ok, _} = show(new_case_again(A), B),
+    stopped([A, B]).
+
+queue_of(Name) ->
+    {message_queue_len, Length} = process_info(whereis(Name), message_queue_len),
+    Length.
+
+%% A node whose disk takes a generation slowly keeps its database.
+slow_accept(Config) ->
+    [A, B, C] = Peers = started(names(3), Config),
+    [ok = has_members(Peer, names(3)) || Peer <- Peers],
+    [First, Second, _] = names(3),
+    {{Number, _} = Base, _} = on(B, docket_generation, stored, []),
+    ok = on(A, sys, suspend, [docket_mnesia_member]),
+    ok = on(A, sys, suspend, [docket_generation]),
+    ok = on(B, persistent_term, put, [docket_generation, {{Number + 1, [First, Second]}, Base}]),
+    ?assertEqual(unknown, on(A, docket_generation, compare, [Second])),
+    ok = on(B, persistent_term, put, [docket_generation, {Base, {Number - 1, [First]}}]),
+    stopped([A, B, C]).
 
 %% A change that may not be on all disks is shown only when it is there.
 unsettled(Config) ->
