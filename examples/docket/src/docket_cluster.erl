@@ -8,7 +8,7 @@
 -behaviour(gen_server).
 
 -export([start_link/0, nodes/0, number/0, connect/0, is_majority/0, is_majority/1, stays/3]).
--export([call/5, multicall/5]).
+-export([connected/0, call/5, multicall/5, cast/4]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(CALL_MS, 5000).
@@ -44,9 +44,7 @@ connect() ->
 
 %% @doc Tells whether this node sees more than half of the nodes, itself among them.
 -spec is_majority() -> boolean().
-is_majority() ->
-    All = ?MODULE:nodes(),
-    is_majority(All -- missing(All)).
+is_majority() -> is_majority(connected()).
 
 %% @doc Tells whether these are more than half of the nodes of the service. Each occurs once.
 -spec is_majority([term()]) -> boolean().
@@ -68,6 +66,12 @@ rank({Node, Part}, All) ->
             end,
     {-length(Part), Place(Part), Place([Node])}.
 
+%% @doc Lists the nodes of the service that this one sees, itself among them.
+-spec connected() -> [node(), ...].
+connected() ->
+    All = ?MODULE:nodes(),
+    All -- missing(All).
+
 %% @doc Calls a function on another node, as `erpc:call/5' does, if it is connected. erpc itself
 %% would wait for a connection: up to 7 s (`net_setuptime') for a node that hangs.
 -spec call(node(), module(), atom(), [term()], timeout()) -> term().
@@ -88,6 +92,12 @@ multicall(Nodes, Module, Function, Arguments, Timeout) ->
                 lists:zip(Connected,
                           erpc:multicall(Connected, Module, Function, Arguments, Timeout))),
     [maps:get(Node, Results, {error, {erpc, noconnection}}) || Node <- Nodes].
+
+%% @doc Calls a function on those of several nodes that are connected, and waits for nothing.
+-spec cast([node()], module(), atom(), [term()]) -> ok.
+cast(Nodes, Module, Function, Arguments) ->
+    lists:foreach(fun(Node) -> erpc:cast(Node, Module, Function, Arguments) end,
+                  Nodes -- missing(Nodes)).
 
 %% @private
 -spec init([]) -> {ok, #state{}}.

@@ -2,7 +2,7 @@
 %% @hidden
 -module(docket_counts).
 
--export([define/0, answered/3, refused/1]).
+-export([define/0, answered/3, refused/1, overloaded/0]).
 
 %% @doc Defines the metrics, and those of the VM.
 -spec define() -> ok.
@@ -16,6 +16,8 @@ metrics() ->
      {docket_request_seconds, timer, #{help => "Time from a whole request to its answer"}},
      {docket_refused_total, counter,
       #{help => "Requests that a gate refused, because too many ran or waited", labels => [gate]}},
+     {docket_mnesia_overloads_total, counter,
+      #{help => "Reports of Mnesia on this node that it is overloaded"}},
      {docket_gate_requests, gauge,
       #{help => "Requests at a gate", labels => [gate, place],
         read => fun() ->
@@ -51,4 +53,10 @@ method(Method) ->
 -spec refused(atom()) -> ok.
 refused(Gate) ->
     _ = whittle_counters:inc(docket_refused_total, [gate(Gate)]),
+    ok.
+
+%% @doc Counts a report of Mnesia that it is overloaded.
+-spec overloaded() -> ok.
+overloaded() ->
+    _ = whittle_counters:inc(docket_mnesia_overloads_total),
     ok.

@@ -16,6 +16,10 @@
 -define(MOST_DOUBLINGS, 4).
 %% A node that loads its tables is in the lists of the others a moment later.
 -define(LEFT_OUT_MS, 2000).
+%% Mnesia looks at the queue of mnesia_tm every 10 s, and reports it if it has been too long twice
+%% (`mnesia_recover:do_check_overload/1' of OTP 27 to 29). So while that goes on, a report comes
+%% every 20 s.
+-define(OVERLOAD_MS, 25000).
 %% The rows change in one step. The process waits for its end.
 -define(UPGRADE_MS, 600000).
 
@@ -24,6 +28,7 @@
 -record(state, {waits = none :: none | loaded | ready | binary(),
                 check = none :: none | reference(),       % the timer of the next check
                 left_out = none :: none | integer(),      % since when it gets no changes
+                overload = none :: none | integer(),      % the last report of Mnesia
                 loaded = own :: docket_mnesia_schema:loaded(),
                 first = none :: docket_directory:name(),  % docket has locked it at its start
                 home = none :: docket_directory:name(),   % the one in use
@@ -127,7 +132,19 @@ handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
     ok = stop(),
     _ = [ok = docket_mnesia_damage:write_failed() || docket_disk_watch:has_failed_write()],
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};
+handle_info({mnesia_system_event, {mnesia_overload, _}}, State) -> {noreply, overloaded(State)};
 handle_info(_, State) -> {noreply, State}.
+
+%% The changes of all nodes meet here, so all nodes begin fewer at a time: half as many after each
+%% report.
+overloaded(#state{overload = Last} = State) ->
+    Now = erlang:monotonic_time(millisecond),
+    ok = docket_counts:overloaded(),
+    ok = docket_gate:narrow(docket_cluster:connected(), docket_store_gate, ?OVERLOAD_MS),
+    _ = [docket:say("Mnesia is overloaded on this node. Until that is over, all nodes run fewer "
+                    "operations at a time, and refuse more requests")
+         || Last =:= none orelse Now - Last > ?OVERLOAD_MS],
+    State#state{overload = Now}.
 
 attempted(State) ->
     case docket_mnesia_schema:attempt(State#state.limit) of

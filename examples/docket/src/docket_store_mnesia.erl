@@ -100,8 +100,7 @@ settle(scan, _) -> ok;
 settle(_, #run{seen = Seen, made = []}) -> docket_mnesia_unsettled:settle(Seen);
 settle(_, #run{seen = Seen, made = Made}) ->
     {_, Members} = docket_generation:current(),
-    _ = [erpc:cast(Member, docket_mnesia_unsettled, settle, [Made]) || Member <- Members,
-                                                                       Member =/= node()],
+    ok = docket_cluster:cast(Members -- [node()], docket_mnesia_unsettled, settle, [Made]),
     docket_mnesia_unsettled:settle(Made ++ Seen).
 
 activity(Kind, Fun, Deadline) ->

@@ -7,11 +7,12 @@
 -export([stays/1, latest/1, order/1, unlisted/1, together/1, killed/1, two_nodes/1, all_killed/1,
          stopped_in_change/1, forgotten_change/1, slow_vote/1, dumps/1, replaced/1,
          connected_only/1, forgotten_copy/1, missed_change/1, saved_change/1, untaken_offer/1,
-         skipped_offer/1, ended_offer/1, slow_accept/1, unsettled/1, full_disk/1,
+         skipped_offer/1, ended_offer/1, slow_accept/1, overloaded/1, unsettled/1, full_disk/1,
          replaced_of_two/1, in_memory/1, diverged/1, fragments/1, alone_of_three/1, halves/1,
          upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3, queue_of/1]).
+-export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3, queue_of/1,
+         places/0]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
                        on/4, is_ready/1, create/1, new_case/1, new_case_again/1, show/2, until/1,
@@ -22,9 +23,9 @@
 all() ->
     [stays, latest, order, unlisted, together, killed, two_nodes, all_killed, stopped_in_change,
      forgotten_change, slow_vote, dumps, replaced, connected_only, forgotten_copy, missed_change,
-     saved_change, untaken_offer, skipped_offer, ended_offer, slow_accept, unsettled, full_disk,
-     replaced_of_two, in_memory, diverged, fragments, alone_of_three, halves, upgraded, future,
-     fingerprint].
+     saved_change, untaken_offer, skipped_offer, ended_offer, slow_accept, overloaded, unsettled,
+     full_disk, replaced_of_two, in_memory, diverged, fragments, alone_of_three, halves, upgraded,
+     future, fingerprint].
 
 init_per_testcase(Case, Config) -> docket_nodes:prepared(Case, "abcd", Config).
 
@@ -341,6 +342,12 @@ connected_only(Config) ->
                  on(A, docket_cluster, multicall, [[Self, Other] | Call])),
     ?assertEqual({'EXIT', {erpc, noconnection}},
                  on(A, ?MODULE, error_of, [docket_cluster, call, [Other | Call]])),
+    ?assertEqual([Self], on(A, docket_cluster, connected, [])),
+    %% erpc:cast/4 would connect a moment later.
+    Cast = {erpc, cast, 4},
+    1 = on(A, erlang, trace_pattern, [Cast, true, [call_count]]),
+    ok = on(A, docket_cluster, cast, [[Self, Other], erlang, node, []]),
+    ?assertEqual({call_count, 1}, on(A, erlang, trace_info, [Cast, call_count])),
     ?assertEqual([], on(A, erlang, nodes, [])),
     stopped([A, B]).
 
@@ -459,6 +466,38 @@ slow_accept(Config) ->
     ?assertEqual(unknown, on(A, docket_generation, compare, [Second])),
     ok = on(B, persistent_term, put, [docket_generation, {Base, {Number - 1, [First]}}]),
     stopped([A, B, C]).
+
+%% Mnesia reports on one node that it is overloaded. All nodes run half as many operations.
+overloaded(Config) ->
+    [A, B] = Peers = started(names(2), Config),
+    ok = on(A, mnesia_lib, report_system_event,
+            [{mnesia_overload, {mnesia_tm, message_queue_len, [101, 102]}}]),
+    ok = until(fun() ->
+                       [] =/= [Line || {_, "docket: Mnesia is overl" ++ _ = Line} <- lines(A)]
+               end),
+    ok = until(fun() -> on(B, ?MODULE, places, []) =:= 8 end),
+    ?assertEqual([8, 8], [on(Peer, ?MODULE, places, []) || Peer <- Peers]),
+    ?assertEqual({ok, 1}, on(A, whittle_counters, value, [docket_mnesia_overloads_total])),
+    stopped(Peers).
+
+%% How many operations enter the gate of the store at the same time
+places() ->
+    Test = self(),
+    Guests = [spawn(fun() ->
+                            Test ! {self(), docket_gate:enter(docket_store_gate)},
+                            receive leave -> ok end
+                    end) || _ <- lists:seq(1, 20)],
+    Entered = entered(Guests, 0),
+    _ = [exit(Guest, kill) || Guest <- Guests],
+    Entered.
+
+entered(Guests, Count) ->
+    receive {Guest, Result} ->
+            case Result of
+                {ok, _} -> entered(lists:delete(Guest, Guests), Count + 1);
+                {error, busy} -> Count
+            end
+    end.
 
 %% A change that may not be on all disks is shown only when it is there.
 unsettled(Config) ->

@@ -3,9 +3,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([runs/1, waits_in_order/1, full/1, impatient/1, dead/1, late_ones_first/1, gone/1]).
+-export([runs/1, waits_in_order/1, full/1, impatient/1, dead/1, late_ones_first/1, gone/1,
+         narrow/1, wide_again/1]).
 
-all() -> [runs, waits_in_order, full, impatient, dead, late_ones_first, gone].
+all() -> [runs, waits_in_order, full, impatient, dead, late_ones_first, gone, narrow, wide_again].
 
 init_per_testcase(Case, Config) ->
     {ok, Gate} = docket_gate:start_link(gate, maps:merge(#{running => 1, waiting => 2,
@@ -13,6 +14,7 @@ init_per_testcase(Case, Config) ->
     [{gate, Gate} | Config].
 
 options(runs) -> #{running => 2};
+options(Case) when Case =:= narrow; Case =:= wide_again -> #{running => 4};
 options(Case) when Case =:= impatient; Case =:= late_ones_first -> #{patience => 1};
 options(_) -> #{}.
 
@@ -54,6 +56,26 @@ impatient(_) ->
     {ok, _} = docket_gate:enter(gate),
     ?assertEqual({error, busy}, docket_gate:enter(gate)),
     ?assertEqual({1, 0}, docket_gate:counts(gate)).
+
+%% Each report halves the places, down to one. Who is at work stays.
+narrow(_) ->
+    [First | Others] = [Place || _ <- lists:seq(1, 4), {ok, Place} <- [docket_gate:enter(gate)]],
+    [ok = docket_gate:narrow([node()], gate, 3_600_000) || _ <- lists:seq(1, 3)],
+    Guest = guest(),
+    {4, 1} = counts_with(1),
+    [ok = docket_gate:leave(gate, Place) || Place <- Others],
+    ?assertEqual({1, 1}, docket_gate:counts(gate)),
+    ok = docket_gate:leave(gate, First),
+    ?assertEqual(in, state(Guest)),
+    ?assertEqual({1, 0}, docket_gate:counts(gate)).
+
+%% After the time all places are there again, and those who wait get them.
+wide_again(_) ->
+    {ok, _} = docket_gate:enter(gate),
+    [ok = docket_gate:narrow([node()], gate, Time) || Time <- [3_600_000, 1]],
+    Guests = [guest() || _ <- [1, 2]],
+    [?assertEqual(in, state(Guest)) || Guest <- Guests],
+    ?assertEqual({3, 0}, docket_gate:counts(gate)).
 
 %% A process that ends without leaving frees its place.
 dead(_) ->
