@@ -7,14 +7,15 @@
 -export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
 -export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1, nothing_judged/1,
          wrong_arguments/1, help/1, recovery/1, clock/1, not_started/1, taken/1, signalled/1,
-         refused_fault/1, accepts_simulated/1, finds_planted/1, agrees_with_all_orders/1]).
+         refused_fault/1, unjudged/1, last_look/1, promised/1, accepts_simulated/1, finds_planted/1,
+         agrees_with_all_orders/1]).
 
 suite() -> [{timetrap, {minutes, 5}}].
 
 all() ->
     [good, bad, sets, files, given_up, drawn, reported, nothing_judged, wrong_arguments, help,
-     recovery, clock, not_started, taken, signalled, refused_fault, accepts_simulated,
-     finds_planted, agrees_with_all_orders].
+     recovery, clock, not_started, taken, signalled, refused_fault, unjudged, last_look, promised,
+     accepts_simulated, finds_planted, agrees_with_all_orders].
 
 init_per_suite(Config) ->
     Dir = filename:join(proplists:get_value(priv_dir, Config), "ebin"),
@@ -77,7 +78,9 @@ bad(_) ->
      || {Name, Kinds, Operations} <-
             [{lost, [lost_write],
               [created(), changed(2, 3, 1, <<"b">>), final(1, {1, <<"a">>})]},
-             {lost_create, [lost_write], [created(), final(1, absent)]},
+             {lost_create, [lost_case], [created(), final(1, absent)]},
+             {lost_with_change, [lost_case, lost_write],
+              [created(), changed(2, 3, 1, <<"b">>), final(1, absent)]},
              {two_lost, [lost_write, lost_write],
               [created(), changed(2, 3, 1, <<"b">>), changed(4, 5, 2, <<"c">>),
                final(1, {1, <<"a">>}), final(2, {1, <<"a">>})]},
@@ -131,7 +134,7 @@ sets(_) ->
     Creates = [Create(<<"A">>, <<"a">>, {ok, {1, <<"a">>}}),
                Create(none, <<"b">>, {unknown, timeout}), Create(none, <<"c">>, {failed, 503})],
     ?assertEqual([], verdicts:set(Creates, [{<<"A">>, <<"changed">>}, {<<"B">>, <<"b">>}])),
-    ?assertEqual([{lost_write, {lost, {id, <<"A">>}}}, {dirty_read, {invented, {title, <<"c">>}}}],
+    ?assertEqual([{lost_case, {lost, {id, <<"A">>}}}, {dirty_read, {invented, {title, <<"c">>}}}],
                  verdicts:set(Creates, [{<<"C">>, <<"c">>}])).
 
 %% A run that ended at once leaves calls without returns.
@@ -185,9 +188,10 @@ groups([_ | Groups]) -> Groups.
 %% A verdict breaks a promise or not, as the mode says.
 reported(_) ->
     Options = fun(Mode) ->
-                      #{mode => Mode, nodes => 4, clients => 8, seed => 1, out => "out"}
+                      #{store => "mnesia", mode => Mode, nodes => 4, clients => 8, seed => 1,
+                        out => "out"}
               end,
-    Report = #{faults => #{pause => 2}, rounds => 1, seconds => 9, cases => 3,
+    Report = #{faults => #{pause => 2}, unjudged => 3, rounds => 1, seconds => 9, cases => 3,
                operations => #{ok => 5, unknown => 1}, verdicts => #{lost_write => {1, 2}},
                slowest_ms => 1500, stopped => none},
     Text = fun(Mode) -> iolist_to_binary(consistency_report:text(Options(Mode), Report)) end,
@@ -202,20 +206,42 @@ reported(_) ->
                                                 Report#{stopped := <<"a \"node\"\n">>}),
                         [return_maps]),
     ?assertMatch(#{<<"stopped">> := <<"a \"node\"\n">>, <<"kept">> := false,
-                   <<"faults">> := #{<<"pause">> := 2},
+                   <<"store">> := <<"mnesia">>, <<"mode">> := <<"sync_transaction">>,
+                   <<"faults">> := #{<<"pause">> := 2}, <<"unjudged_faults">> := 3,
                    <<"verdicts">> := #{<<"lost_write">> := #{<<"cases">> := 1, <<"times">> := 2,
-                                                             <<"promised">> := true}}}, Json).
+                                                             <<"promised">> := true}}}, Json),
+    Ra = (Options("sync_transaction"))#{store := "ra"},
+    ?assertMatch(<<"store ra, 4 nodes", _/binary>>,
+                 iolist_to_binary(consistency_report:text(Ra, Report))),
+    ?assertMatch(#{<<"store">> := <<"ra">>, <<"mode">> := null},
+                 jiffy:decode(consistency_report:json(Ra, Report), [return_maps])).
+
+%% The promises of docket's README. Only Ra promises that nobody reads an old case.
+promised(_) ->
+    Broken = fun(Store, Mode, Kind) ->
+                     lists:member(Kind, promises:broken_by(#{store => Store, mode => Mode}))
+             end,
+    ?assertEqual(verdicts:kinds(), promises:broken_by(#{store => "ra", mode => "async_dirty"})),
+    [?assertEqual({Mode, [Case, Write, Stale]},
+                  {Mode, [Broken("mnesia", Mode, Kind)
+                          || Kind <- [lost_case, lost_write, stale_read]]})
+     || {Mode, Case, Write, Stale} <- [{"sync_transaction", true, true, false},
+                                       {"transaction", false, false, false},
+                                       {"sync_dirty", true, false, false},
+                                       {"async_dirty", false, false, false}]].
 
 %% A run that judged nothing neither kept nor broke a promise, and shows no table of zeros.
 nothing_judged(_) ->
-    Options = #{mode => "sync_transaction", nodes => 4, clients => 8, seed => 1, out => "out"},
-    Report = #{faults => #{pause => 2}, rounds => 1, seconds => 9, cases => 0,
+    Options = #{store => "mnesia", mode => "sync_transaction", nodes => 4, clients => 8, seed => 1,
+                out => "out"},
+    Report = #{faults => #{}, unjudged => 2, rounds => 1, seconds => 9, cases => 0,
                operations => #{failed => 5}, verdicts => #{}, slowest_ms => 1500,
                stopped => <<"nodes [2] were not ready">>},
     ?assertEqual(open, consistency_report:outcome(Options, Report)),
     ?assertEqual(open, consistency_report:outcome(Options, Report#{stopped := none})),
     ?assertEqual(<<"mode sync_transaction: nothing was judged\n\n"
-                   "stopped early, so later faults are not judged: nodes [2] were not ready\n">>,
+                   "stopped early, so the last round, with 2 faults, is not judged: nodes [2] "
+                   "were not ready\n">>,
                  unicode:characters_to_binary(consistency_report:text(Options, Report))),
     Json = jiffy:decode(consistency_report:json(Options, Report), [return_maps]),
     ?assertMatch(#{<<"kept">> := null, <<"cases">> := 0,
@@ -237,6 +263,11 @@ wrong_arguments(Config) ->
              {["--faults", "0"], "--faults takes a number, 1 or more"},
              {["--time", "1m"], "--time takes a number, 1 or more"},
              {["--mode", "bad"], "--mode cannot be bad"},
+             {["--store", "bad"], "--store cannot be bad"},
+             {["--store", "ra", "--mode", "transaction"],
+              "--store ra has no modes: leave --mode out"},
+             {["--store", "ra", "--kinds", "damage"],
+              "--kinds damage changes files of Mnesia: leave --store ra out"},
              {["--mode", "ets"],
               "--mode cannot be ets: it is for one node, so no run checks it"},
              {["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
@@ -257,8 +288,8 @@ help(Config) ->
     ?assertEqual({0, Usage}, consistency(["-h"], Config)),
     ?assertMatch(<<"usage: bench/cluster/consistency [OPTION...]\n", _/binary>>, Usage),
     [?assertNotEqual({Name, nomatch}, {Name, string:find(Usage, "  --" ++ Name)})
-     || Name <- ["mode", "faults", "kinds", "seed", "nodes", "clients", "time", "round", "cpu",
-                 "out", "keep", "json", "help"]].
+     || Name <- ["store", "mode", "faults", "kinds", "seed", "nodes", "clients", "time", "round",
+                 "cpu", "out", "keep", "json", "help"]].
 
 consistency(Words, Config) -> command("consistency", Words, Config).
 
@@ -320,9 +351,61 @@ refused_fault(Config) ->
                    when map_size(Faults) =:= 0, Report).
 
 options(Kinds, Config) ->
-    #{mode => "sync_transaction", nodes => 2, clients => 1, faults => 3, round => 3,
-      kinds => Kinds, seed => 1, time => infinity, stage => [], keep => false,
+    #{store => "mnesia", mode => "sync_transaction", nodes => 2, clients => 1, faults => 3,
+      round => 3, kinds => Kinds, seed => 1, time => infinity, stage => [], keep => false,
       out => proplists:get_value(priv_dir, Config)}.
+
+%% The faults of a round that nobody judges do not count as judged.
+unjudged(Config) ->
+    Once = filename:join(proplists:get_value(priv_dir, Config), "once"),
+    ok = with_stage(["[ $1 != pause ] || [ ! -e '", Once, "' ] || { echo stage: no; exit 1; }\n"
+                     "[ $1 != pause ] || : >'", Once, "'"], root(Config)),
+    true = os:putenv("STAGE_NAME", "t" ++ os:getpid()),
+    Result = consistency_run:run(options([pause], Config)),
+    true = os:unsetenv("STAGE_NAME"),
+    true = os:unsetenv("STAGE_ROOT"),
+    ?assertMatch({ok, #{stopped := <<"pause: stage: no">>, unjudged := 1, faults := Faults,
+                        operations := Operations}}
+                   when map_size(Faults) + map_size(Operations) =:= 0, Result).
+
+%% A node that does not answer the last look at once is asked again.
+last_look(Config) ->
+    ok = with_stage("true", root(Config)),
+    Lists = counters:new(1, []),
+    ok = persistent_term:put(?MODULE, Lists),
+    ok = with_client("list(_, _, C) ->\n"
+                     "    Lists = persistent_term:get(consistency_SUITE),\n"
+                     "    ok = counters:add(Lists, 1, 1),\n"
+                     "    case counters:get(Lists, 1) of\n"
+                     "        4 -> {error, refused};\n"
+                     "        _ -> {ok, #{}, C}\n"
+                     "    end.\n"),
+    Result = consistency_run:run((options([pause], Config))#{faults := 1}),
+    _ = code:purge(case_client),
+    true = code:delete(case_client),
+    _ = code:purge(case_client),
+    true = persistent_term:erase(?MODULE),
+    true = os:unsetenv("STAGE_ROOT"),
+    ?assertMatch({ok, #{stopped := none, faults := #{pause := 1}}}, Result),
+    ?assertEqual(6, counters:get(Lists, 1)).
+
+%% Another module takes the place of the client of the nodes: each node is ready, and refuses
+%% everything.
+with_client(List) ->
+    Text = "-module(case_client).\n-export([new/0, ask/4, ready/2, list/3, closed/1]).\n"
+        "new() -> #{}.\nclosed(_) -> ok.\nready(_, C) -> {true, C}.\n"
+        "ask(_, Key, _, C) -> {Key, {failed, 503}, C}.\n" ++ List,
+    {ok, Tokens, _} = erl_scan:string(Text),
+    Forms = forms(Tokens, []),
+    {ok, Module, Beam} = compile:forms(Forms),
+    {module, Module} = code:load_binary(Module, "client of the test", Beam),
+    ok.
+
+forms([], []) -> [];
+forms([{dot, _} = Dot | Tokens], Form) ->
+    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+    [Parsed | forms(Tokens, [])];
+forms([Token | Tokens], Form) -> forms(Tokens, [Token | Form]).
 
 root(Config) -> filename:join(proplists:get_value(priv_dir, Config), "root").
 

@@ -4,10 +4,10 @@
 
 -export([read/1, usage/0]).
 
--define(DEFAULTS, #{mode => "sync_transaction", nodes => 4, clients => 8, faults => 30, round => 20,
-                    kinds => all, seed => 1, time => infinity, out => "out/consistency",
-                    keep => false, json => false, cpu => "0.25", tick => "2", room => "64MB",
-                    program => none}).
+-define(DEFAULTS, #{store => "mnesia", mode => default, nodes => 4, clients => 8, faults => 30,
+                    round => 20, kinds => all, seed => 1, time => infinity, out =>
+                    "out/consistency", keep => false, json => false, cpu => "0.25", tick => "2",
+                    room => "64MB", program => none}).
 
 %% @doc Reads the words of the command line, and makes the directory of the results. An error is one
 %% line.
@@ -28,7 +28,8 @@ read(Arguments) ->
 -spec usage() -> string().
 usage() ->
     "usage: bench/cluster/consistency [OPTION...]\n"
-    "  --mode MODE       of docket: sync_transaction (default), transaction, sync_dirty,\n"
+    "  --store STORE     of docket: mnesia (default), ra\n"
+    "  --mode MODE       of mnesia: sync_transaction (default), transaction, sync_dirty,\n"
     "                    async_dirty\n"
     "  --faults N        default 30\n"
     "  --kinds K,K...    of faults; default all: kill_one, kill_two, kill_all, halves, alone,\n"
@@ -46,7 +47,7 @@ usage() ->
     "  --keep            keep the histories of the other rounds too\n"
     "  --json            print an object instead of a table\n"
     "  --help            print this\n"
-    "exit: 0 the mode has kept its promises, 1 it has broken one, 2 wrong arguments, 3 the run\n"
+    "exit: 0 the store has kept its promises, 1 it has broken one, 2 wrong arguments, 3 the run\n"
     "      ended early and found no broken promise, or judged nothing, 130 Ctrl-C, 143 SIGTERM\n".
 
 words([], Options) -> {ok, Options};
@@ -76,6 +77,11 @@ value("mode", [Value | _]) ->
         true -> {ok, mode, Value};
         false -> error
     end;
+value("store", [Value | _]) ->
+    case lists:member(Value, promises:stores()) of
+        true -> {ok, store, Value};
+        false -> error
+    end;
 value("out", ["" | _]) -> error;
 value(Name, [Value | _])
   when Name =:= "out"; Name =:= "cpu"; Name =:= "program"; Name =:= "tick"; Name =:= "room" ->
@@ -100,7 +106,13 @@ value(Name, []) ->
 value(_, _) -> unknown.
 
 %% The options also have to fit together, and the world has to let them work.
-checked(#{kinds := Kinds0, room := Room, program := Program, json := Json, out := Out} = Options) ->
+checked(#{store := "ra", mode := Mode}) when Mode =/= default ->
+    {error, "--store ra has no modes: leave --mode out"};
+checked(#{mode := default} = Options) -> fitting(Options#{mode := "sync_transaction"});
+checked(Options) -> fitting(Options).
+
+fitting(#{store := Store, kinds := Kinds0, room := Room, program := Program, json := Json,
+          out := Out} = Options) ->
     Kinds = case {Kinds0, Room} of
                 {all, "none"} -> faults:kinds() -- [disk_full];
                 {all, _} -> faults:kinds();
@@ -109,10 +121,12 @@ checked(#{kinds := Kinds0, room := Room, program := Program, json := Json, out :
     Run = maps:merge(maps:without([cpu, tick, room, program, json], Options),
                      #{kinds => Kinds, stage => stage(Options)}),
     case {lists:member(clock, Kinds) andalso Program =:= none,
-          lists:member(disk_full, Kinds) andalso Room =:= "none"} of
-        {true, _} -> {error, "--kinds clock needs --program bench/cluster/with_clock"};
-        {_, true} -> {error, "--kinds disk_full needs --room with a size such as 64MB"};
-        {false, false} ->
+          lists:member(disk_full, Kinds) andalso Room =:= "none",
+          lists:member(damage, Kinds) andalso Store =:= "ra"} of
+        {true, _, _} -> {error, "--kinds clock needs --program bench/cluster/with_clock"};
+        {_, true, _} -> {error, "--kinds disk_full needs --room with a size such as 64MB"};
+        {_, _, true} -> {error, "--kinds damage changes files of Mnesia: leave --store ra out"};
+        {false, false, false} ->
             case docket_stage:command(["check" | consistency_run:up(Run)]) of
                 ok ->
                     case writable(Out) of

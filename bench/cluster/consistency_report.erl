@@ -3,11 +3,11 @@
 
 -export([text/2, json/2, outcome/2]).
 
-%% @doc Tells whether the mode has kept its promises. It has not if a verdict breaks one. `open': no
-%% verdict does, but the run ended early, or judged no case.
+%% @doc Tells whether the store has kept its promises. It has not if a verdict breaks one. `open':
+%% no verdict does, but the run ended early, or judged no case.
 -spec outcome(consistency_run:options(), consistency_run:report()) -> kept | broken | open.
-outcome(#{mode := Mode}, #{verdicts := Verdicts, cases := Cases, stopped := Stopped}) ->
-    case [Kind || Kind <- promises:broken_by(Mode), is_map_key(Kind, Verdicts)] of
+outcome(Options, #{verdicts := Verdicts, cases := Cases, stopped := Stopped}) ->
+    case [Kind || Kind <- promises:broken_by(Options), is_map_key(Kind, Verdicts)] of
         [_ | _] -> broken;
         [] when Stopped =:= none, Cases > 0 -> kept;
         [] -> open
@@ -15,30 +15,35 @@ outcome(#{mode := Mode}, #{verdicts := Verdicts, cases := Cases, stopped := Stop
 
 %% @doc Formats a table. A run that judged nothing has none.
 -spec text(consistency_run:options(), consistency_run:report()) -> unicode:chardata().
-text(#{mode := Mode}, #{cases := 0, verdicts := Verdicts, stopped := Stopped})
-  when map_size(Verdicts) =:= 0 ->
-    [io_lib:format("mode ~s: nothing was judged~n", [Mode]), stopped(Stopped)];
-text(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed, out := Out},
+text(Options, #{cases := 0, verdicts := Verdicts} = Report) when map_size(Verdicts) =:= 0 ->
+    [name(Options), ": nothing was judged\n", stopped(Report)];
+text(#{nodes := Nodes, clients := Clients, seed := Seed, out := Out} = Options,
      #{faults := Faults, seconds := Seconds, cases := Cases, operations := Operations,
-       verdicts := Verdicts, slowest_ms := Slowest, stopped := Stopped}) ->
-    [io_lib:format("mode ~s, ~b nodes, ~b clients, seed ~b~n~b faults in ~b s: ~ts~n"
+       verdicts := Verdicts, slowest_ms := Slowest} = Report) ->
+    [io_lib:format("~s, ~b nodes, ~b clients, seed ~b~n~b faults in ~b s: ~ts~n"
                    "~b cases, ~b operations: ~ts~n"
                    "all nodes ready at most ~.1f s after the last fault of a round~n~n"
                    "~-14s~8s~8s  ~s~n",
-                   [Mode, Nodes, Clients, Seed, lists:sum(maps:values(Faults)), Seconds,
+                   [name(Options), Nodes, Clients, Seed, lists:sum(maps:values(Faults)), Seconds,
                     counts(Faults), Cases, lists:sum(maps:values(Operations)), counts(Operations),
                     Slowest / 1000, "verdict", "cases", "times", "promise"]),
      [begin
           {Bad, Times} = maps:get(Kind, Verdicts, {0, 0}),
           io_lib:format("~-14s~8b~8b  ~s~n",
-                        [Kind, Bad, Times, promise(lists:member(Kind, promises:broken_by(Mode)),
+                        [Kind, Bad, Times, promise(lists:member(Kind, promises:broken_by(Options)),
                                                    Bad)])
       end || Kind <- verdicts:kinds()],
      [["\nhistories and verdicts: ", Out, "\n"] || map_size(Verdicts) > 0],
-     stopped(Stopped)].
+     stopped(Report)].
 
-stopped(none) -> [];
-stopped(Why) -> ["\nstopped early, so later faults are not judged: ", Why, "\n"].
+name(#{store := "ra"}) -> "store ra";
+name(#{mode := Mode}) -> ["mode ", Mode].
+
+stopped(#{stopped := none}) -> [];
+stopped(#{stopped := Why, unjudged := 0}) -> ["\nstopped early: ", Why, "\n"];
+stopped(#{stopped := Why, unjudged := Faults}) ->
+    io_lib:format("~nstopped early, so the last round, with ~b faults, is not judged: ~ts~n",
+                  [Faults, Why]).
 
 counts(Counts) ->
     lists:join(", ", [io_lib:format("~s ~b", [Name, Count])
@@ -48,19 +53,21 @@ promise(false, _) -> "none";
 promise(true, 0) -> "kept";
 promise(true, _) -> "BROKEN".
 
-%% @doc Formats an object with the same figures. `kept' is null if the outcome is open. A run that
-%% judged nothing has no verdicts.
+%% @doc Formats an object with the same figures. `kept' is null if the outcome is open. Ra has no
+%% mode. A run that judged nothing has no verdicts.
 -spec json(consistency_run:options(), consistency_run:report()) -> iodata().
-json(#{mode := Mode, nodes := Nodes, clients := Clients, seed := Seed} = Options,
+json(#{store := Store, mode := Mode, nodes := Nodes, clients := Clients, seed := Seed} = Options,
      #{faults := Faults, seconds := Seconds, cases := Cases, operations := Operations,
-       verdicts := Verdicts, slowest_ms := Slowest, stopped := Stopped} = Report) ->
-    [object([{mode, string(Mode)}, {nodes, Nodes}, {clients, Clients}, {seed, Seed},
-             {seconds, Seconds}, {faults, object(lists:sort(maps:to_list(Faults)))},
+       verdicts := Verdicts, slowest_ms := Slowest, unjudged := Unjudged,
+       stopped := Stopped} = Report) ->
+    [object([{store, string(Store)}, {mode, case Store of "ra" -> null; _ -> string(Mode) end},
+             {nodes, Nodes}, {clients, Clients}, {seed, Seed}, {seconds, Seconds},
+             {faults, object(lists:sort(maps:to_list(Faults)))}, {unjudged_faults, Unjudged},
              {cases, Cases}, {operations, object(lists:sort(maps:to_list(Operations)))},
              {slowest_ms, Slowest},
              {verdicts, object([{Kind, object([{cases, Bad}, {times, Times},
                                                {promised, lists:member(
-                                                            Kind, promises:broken_by(Mode))}])}
+                                                            Kind, promises:broken_by(Options))}])}
                                 || Cases > 0 orelse map_size(Verdicts) > 0,
                                    Kind <- verdicts:kinds(),
                                    {Bad, Times} <- [maps:get(Kind, Verdicts, {0, 0})]])},

@@ -9,7 +9,8 @@
 
 -export_type([options/0, report/0]).
 
--type options() :: #{mode := string(),
+-type options() :: #{store := string(),
+                     mode := string(),                   % of Mnesia
                      nodes := pos_integer(),
                      clients := pos_integer(),
                      faults := pos_integer(),
@@ -21,7 +22,9 @@
                      out := file:filename(),
                      keep := boolean()}.                 % also the histories of good rounds
 
+%% Except for `unjudged', the report is about the rounds that were judged.
 -type report() :: #{faults := #{faults:kind() => pos_integer()},
+                    unjudged := non_neg_integer(),       % faults of the last round
                     rounds := non_neg_integer(),
                     seconds := non_neg_integer(),
                     cases := non_neg_integer(),
@@ -44,10 +47,14 @@
 %% @doc Runs everything. The stage must not be up, and the caller ends it. An error is what the
 %% stage wrote when it did not start.
 -spec run(options()) -> {ok, report()} | {error, binary()}.
-run(#{mode := Mode, nodes := Nodes, seed := Seed, faults := Faults, time := Time} = Options) ->
-    say("starting ~b nodes in mode ~s", [Nodes, Mode]),
-    Report = #{faults => #{}, rounds => 0, seconds => 0, cases => 0, operations => #{},
-               verdicts => #{}, slowest_ms => 0, stopped => none},
+run(#{store := Store, mode := Mode, nodes := Nodes, seed := Seed, faults := Faults,
+      time := Time} = Options) ->
+    say("starting ~b nodes ~s", [Nodes, case Store of
+                                            "ra" -> "with the store ra";
+                                            _ -> ["in mode ", Mode]
+                                        end]),
+    Report = #{faults => #{}, unjudged => 0, rounds => 0, seconds => 0, cases => 0,
+               operations => #{}, verdicts => #{}, slowest_ms => 0, stopped => none},
     case started(Options) of
         ok ->
             Start = now_ms(),
@@ -63,8 +70,8 @@ run(#{mode := Mode, nodes := Nodes, seed := Seed, faults := Faults, time := Time
 
 %% @doc Returns the options of the stage.
 -spec up(options()) -> [string()].
-up(#{mode := Mode, nodes := Nodes, stage := Stage}) ->
-    ["--nodes", integer_to_list(Nodes), "--mode", Mode | Stage].
+up(#{store := Store, mode := Mode, nodes := Nodes, stage := Stage}) ->
+    ["--nodes", integer_to_list(Nodes), "--store", Store, "--mode", Mode | Stage].
 
 %% Only the program that runs can say whether its clock can move.
 started(#{kinds := Kinds} = Options) ->
@@ -110,12 +117,21 @@ one_round(#run{options = #{round := Most, out := Out} = Options, left = Left,
             end,
     ok = clients:stop(Clients),
     {ok, Operations} = history:read(File),
-    #run{report = Report} = Run1 = counted(Operations, now_ms() - Healed, Run),
-    case Ready of
-        ok -> judged(Name, Prefix, Operations, looked(Options, Prefix, keys(Operations), ?LOOKS),
-                     Run1);
-        {error, Why} -> Run1#run{report = Report#{stopped := Why}}
+    Slow = now_ms() - Healed,
+    Looked = case Ready of
+                 ok -> looked(Options, Prefix, keys(Operations), ?LOOKS);
+                 {error, _} = NotReady -> NotReady
+             end,
+    case Looked of
+        {ok, Shown} -> judged(Name, Prefix, Operations, Shown, counted(Operations, Slow, Run));
+        {error, Why} -> unjudged(Why, Report0, Run)
     end.
+
+%% A fault does not count if nobody has judged what came of it.
+unjudged(Why, #{faults := Before}, #run{report = #{faults := Faults} = Report} = Run) ->
+    Sum = fun(Counts) -> lists:sum(maps:values(Counts)) end,
+    Run#run{report = Report#{stopped := Why, faults := Before,
+                             unjudged := Sum(Faults) - Sum(Before)}}.
 
 keys(Operations) -> lists:usort([Key || #{key := Key, result := {ok, _}} <- Operations]).
 
@@ -209,11 +225,8 @@ looked(#{nodes := Nodes} = Options, Prefix, Keys, Looks) ->
         _ -> {error, iolist_to_binary(io_lib:format("a final read failed: ~0p", [Errors]))}
     end.
 
-judged(_, _, _, {error, Why}, #run{report = Report} = Run) ->
-    Run#run{report = Report#{stopped := Why}};
-judged(Name, Prefix, Operations, {ok, Shown}, #run{options = #{keep := Keep} = Options,
-                                                   settled = Settled,
-                                                   late = Late} = Run) ->
+judged(Name, Prefix, Operations, Shown, #run{options = #{keep := Keep} = Options,
+                                             settled = Settled, late = Late} = Run) ->
     Now = erlang:monotonic_time(microsecond),
     [{_, First} | _] = Shown,
     %% A case whose create was not acknowledged: its first title shows which create it was.
@@ -282,34 +295,49 @@ said(#{faults := Faults}, Prefix, #run{left = Left, report = #{operations := Ope
          maps:to_list(Verdicts)]),
     Run.
 
-%% Compares all cases of the run with what each node shows now.
-all_settled(#run{options = #{nodes := Nodes, out := Out}, settled = Settled, late = Late,
-                 report = #{rounds := Rounds} = Report} = Run) when Rounds > 0 ->
-    Expected = maps:filter(fun(_, State) -> State =/= absent end, Settled),
-    Lists = [{Node, case_client:list(Node, fun(_) -> true end, case_client:new())}
-             || Node <- lists:seq(1, Nodes)],
-    case [Error || {_, {error, Error}} <- Lists] of
-        [] ->
-            Shown = [{Node, List} || {Node, {ok, List, _}} <- Lists],
-            Keys = lists:usort(lists:append([maps:keys(Map) || Map <- [Expected
-                                                                       | [List || {_, List}
-                                                                                      <- Shown]]])),
-            Bad = [{Key, [{lost_write, {later, Was, Changed}}], []}
-                   || Key <- Keys, Was <- [maps:get(Key, Expected, absent)],
-                      [_ | _] = Changed <- [[{Node, Is}
-                                             || {Node, List} <- Shown,
-                                                Is <- [maps:get(Key, List, absent)],
-                                                Is =/= Was,
-                                                not is_map_key({Key, Is}, Late)]]],
+%% Compares all cases of the run with what each node shows now. As after a round, a node that does
+%% not answer, or lags behind, gets further looks.
+all_settled(#run{options = #{out := Out}, report = #{rounds := Rounds} = Report} = Run)
+  when Rounds > 0 ->
+    case settled(Run, ?LOOKS) of
+        {ok, Bad} ->
             _ = [file:write_file(filename:join(Out, "end.verdicts"),
                                  [io_lib:format("~tp.~n", [Each]) || Each <- Bad]) || Bad =/= []],
             added(Bad, 0, Run);
-        Errors ->
+        {error, Errors} ->
             Run#run{report = Report#{stopped := iolist_to_binary(
                                                   io_lib:format("the last list failed: ~0p",
                                                                 [Errors]))}}
     end;
 all_settled(Run) -> Run.
+
+settled(#run{options = #{nodes := Nodes}} = Run, Looks) ->
+    Lists = [{Node, case_client:list(Node, fun(_) -> true end, case_client:new())}
+             || Node <- lists:seq(1, Nodes)],
+    Result = case [Error || {_, {error, Error}} <- Lists] of
+                 [] -> {ok, unsettled([{Node, List} || {Node, {ok, List, _}} <- Lists], Run)};
+                 Errors -> {error, Errors}
+             end,
+    case Result of
+        {ok, []} -> Result;
+        _ when Looks > 0 ->
+            ok = pause(1000),
+            settled(Run, Looks - 1);
+        _ -> Result
+    end.
+
+unsettled(Shown, #run{settled = Settled, late = Late}) ->
+    Expected = maps:filter(fun(_, State) -> State =/= absent end, Settled),
+    Keys = lists:usort(lists:append([maps:keys(Map)
+                                     || Map <- [Expected | [List || {_, List} <- Shown]]])),
+    [{Key, [{case lists:keymember(absent, 2, Changed) of
+                 true -> lost_case;
+                 false -> lost_write
+             end, {later, Was, Changed}}], []}
+     || Key <- Keys, Was <- [maps:get(Key, Expected, absent)],
+        [_ | _] = Changed <- [[{Node, Is}
+                               || {Node, List} <- Shown, Is <- [maps:get(Key, List, absent)],
+                                  Is =/= Was, not is_map_key({Key, Is}, Late)]]].
 
 now_ms() -> erlang:monotonic_time(millisecond).
 

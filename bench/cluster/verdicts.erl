@@ -10,7 +10,8 @@
 
 -export_type([kind/0, verdict/0]).
 
--type kind() :: lost_write    % an acknowledged write is not there in the end
+-type kind() :: lost_case     % a case that was certainly opened, and never removed, is not there
+              | lost_write    % another acknowledged write is not there in the end
               | lost_update   % two acknowledged writes changed one version
               | dirty_read    % someone saw a title whose write certainly failed, or none wrote
               | forked        % one version was seen with two titles
@@ -26,7 +27,8 @@
 %% @doc Lists the kinds of verdicts, the worst first.
 -spec kinds() -> [kind(), ...].
 kinds() ->
-    [lost_write, lost_update, dirty_read, forked, diverged, unordered, stale_read, unclear].
+    [lost_case, lost_write, lost_update, dirty_read, forked, diverged, unordered, stale_read,
+     unclear].
 
 %% @doc Judges the operations of one case. No verdict means that all is well.
 -spec judge([history:operation()]) -> [verdict()].
@@ -67,17 +69,21 @@ reasons(Operations) ->
 finals(Operations) ->
     [{Node, State} || #{input := final, node := Node, result := {ok, State}} <- Operations].
 
-%% A write is lost if no node has it, or a later one.
+%% A write is lost if no node has it, or a later one. The first write of a case needs no lock, so a
+%% mode may keep it that does not keep the others.
 lost_writes(Acknowledged, Operations) ->
     Removals = [remove || #{input := {remove, _}, result := {Kind, _}} <- Operations,
                           Kind =:= ok orelse Kind =:= unknown],
     case lists:usort([State || {_, State} <- finals(Operations)]) of
         [] -> [];
-        States -> [{lost_write, Write} || #{result := {ok, Made}} = Write <- Acknowledged,
-                                          not lists:any(fun(State) ->
-                                                                is_kept(Made, State, Removals)
-                                                        end, States)]
+        States -> [{lost(Write), Write} || #{result := {ok, Made}} = Write <- Acknowledged,
+                                           not lists:any(fun(State) ->
+                                                                 is_kept(Made, State, Removals)
+                                                         end, States)]
     end.
+
+lost(#{input := {create, _}}) -> lost_case;
+lost(_) -> lost_write.
 
 is_kept(_, absent, Removals) -> Removals =/= [];
 is_kept(absent, _, _) -> false;
@@ -133,7 +139,7 @@ set(Operations, Final) ->
                 #{Key := _} -> {id, Key};
                 #{} -> {title, Title}
             end || {Key, Title} <- Final],
-    [{case Fault of lost -> lost_write; revived -> lost_write; invented -> dirty_read end,
+    [{case Fault of lost -> lost_case; revived -> lost_write; invented -> dirty_read end,
       {Fault, Element}} || {Fault, Element} <- cluster_set:check(Did, List)].
 
 membership(#{input := {create, _}, key := Key, result := {ok, _}}) -> [{add, {id, Key}, ok}];
