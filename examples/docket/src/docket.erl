@@ -10,8 +10,9 @@
 
 -export_type([refusal/0]).
 
-%% Too many requests wait, or this one has waited too long. The same request may succeed later.
--type refusal() :: busy.
+%% `busy': too many requests wait, or this one has waited too long. The same request may succeed
+%% later. `slow': the picture was not done at the deadline.
+-type refusal() :: busy | slow.
 
 %% @private
 -spec start(application:start_type(), term()) ->
@@ -102,7 +103,11 @@ run(Operation) -> gated(docket_store_gate, fun() -> docket_store:run(Operation) 
 picture(Area) ->
     gated(docket_picture_gate,
           fun() ->
-                  {ok, docket_png:gray(docket_picture:width(Area), docket_compute:rows(Area))}
+                  case docket_compute:rows(Area, docket_cluster:connected(),
+                                           docket_deadline:new()) of
+                      {ok, Rows} -> {ok, docket_png:gray(docket_picture:width(Area), Rows)};
+                      {error, _} = Error -> Error
+                  end
           end).
 
 gated(Gate, Fun) ->

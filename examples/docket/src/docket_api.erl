@@ -166,6 +166,8 @@ explain(minority) ->
     {503, minority, "too few nodes are connected to keep a change safe; try again"};
 explain(unknown) ->
     {504, unknown, "the change took too long: read the case to see whether it was made"};
+explain(slow) ->
+    {504, slow, "the picture takes too long: ask for a smaller one, or for fewer steps"};
 explain(disk) ->
     {500, disk, "the change is made, but the server cannot write it to its disk: it may be lost"}.
 

@@ -93,8 +93,10 @@ write(File, Bytes) ->
 
 %% Without this, the older file may be back after a loss of power.
 named(ok, Dir) ->
-    {ok, Device} = file:open(Dir, [read, raw, directory]),
-    first_error([file:sync(Device), file:close(Device)]);
+    case file:open(Dir, [read, raw, directory]) of
+        {ok, Device} -> first_error([file:sync(Device), file:close(Device)]);
+        {error, _} = Error -> Error
+    end;
 named(Error, _) -> Error.
 
 first_error(Results) ->

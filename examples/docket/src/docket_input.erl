@@ -5,8 +5,8 @@
 %% @hidden
 -module(docket_input).
 
--export([address/1, new/1, change/2, version/2, list/1, none/1, events/1, document/2, area/1,
-         number/1, user/1, form/1, parties/1, rows/1, most_parties/0]).
+-export([address/1, new/1, change/2, version/2, list/1, none/1, events/1, before/2, document/2,
+         area/1, number/1, user/1, form/1, parties/1, rows/1, most_parties/0]).
 
 -type error() :: {error, Why :: iodata()}.
 -type query() :: [{binary(), binary()}].
@@ -100,15 +100,14 @@ version([], Header) ->
         {ok, _} = Ok -> Ok;
         {error, _} -> {error, "If-Match takes the ETag of a case, for example \"3\""}
     end;
-version([{<<"version">>, Text}], none) -> version([{<<"version">>, Text}], [], Text);
-version([{<<"version">>, _}], _) -> {error, "give version or the header If-Match, not both"};
-version(Query, _) -> unknown([Name || {Name, _} <- Query], [<<"version">>]).
-
-version(_, [], Text) ->
+version([{<<"version">>, Text}], none) ->
     case number(Text) of
         {ok, _} = Ok -> Ok;
         {error, Why} -> {error, ["version is ", Why]}
-    end.
+    end;
+version([{<<"version">>, _}], _) -> {error, "give version or the header If-Match, not both"};
+%% Each name is there once, so one of them is unknown.
+version(Query, _) -> unknown(strange(Query, [<<"version">>]), [<<"version">>]).
 
 %% @doc Reads the query of a list: `limit' (1 to 100, default 20), `before' (an id), `state' and
 %% `search'.
@@ -116,7 +115,7 @@ version(_, [], Text) ->
                               filter := docket_case:filter()}} | error().
 list(Query) ->
     all([fun(_) -> known_names(Query, [<<"limit">>, <<"before">>, <<"state">>, <<"search">>]) end,
-         fun(_) -> each(fun listed/2, maps:to_list(maps:from_list(Query)),
+         fun(_) -> each(fun listed/2, Query,
                         #{before => last, most => 20, filter => #{}})
          end]).
 
@@ -164,23 +163,34 @@ event({<<"after">>, Text}, List) ->
         {error, Why} -> {error, ["after is 0, or ", Why]}
     end.
 
+%% @doc Reads the query of a case's page: `before', the version before which its history ends. By
+%% default the history has all versions up to the last one.
+-spec before(query(), docket_case:version()) -> {ok, pos_integer()} | error().
+before([], Version) -> {ok, Version + 1};
+before(Query, Version) ->
+    case known_names(Query, [<<"before">>]) of
+        {ok, [{_, Text}]} ->
+            case number(Text) of
+                {ok, Before} -> {ok, min(Before, Version + 1)};
+                {error, Why} -> {error, ["before is ", Why]}
+            end;
+        {error, _} = Error -> Error
+    end.
+
 %% @doc Reads the name and the type of a document.
 -spec document(query(), ContentType :: string()) -> {ok, {binary(), binary()}} | error().
 document([{<<"name">>, Name}], Type) ->
     case {line(<<"name">>, Name, 100),
           re:run(Type, "^[a-z0-9.+-]{1,60}/[a-z0-9.+-]{1,60}(;[ -~]{0,60})?$",
-                                              [caseless, dollar_endonly])} of
+                 [caseless, dollar_endonly])} of
         {{ok, Line}, {match, _}} -> {ok, {Line, list_to_binary(Type)}};
         {{ok, Line}, nomatch} when Type =:= "" -> {ok, {Line, <<"application/octet-stream">>}};
         {{ok, _}, nomatch} -> {error, "Content-Type takes a type such as text/plain"};
         {{error, _} = Error, _} -> Error
     end;
 document([], _) -> {error, "give the document's name in the query: ?name=letter.txt"};
-document(Query, _) ->
-    case known_names(Query, [<<"name">>]) of
-        {ok, _} -> {error, "give one name"};
-        {error, _} = Error -> Error
-    end.
+%% Each name is there once, so one of them is unknown.
+document(Query, _) -> unknown(strange(Query, [<<"name">>]), [<<"name">>]).
 
 %% @doc Reads the query of a picture. docket_picture:area() has the defaults and limits.
 -spec area(query()) -> {ok, docket_picture:area()} | error().
@@ -348,7 +358,8 @@ decoders() ->
       integer => fun(Text) when byte_size(Text) =< ?DIGITS -> binary_to_integer(Text);
                     (_) -> throw(digits)
                  end,
-      float => fun(Text) when byte_size(Text) =< 2 * ?DIGITS -> binary_to_float(Text) end}.
+      %% No field takes a fraction, so nobody needs its digits.
+      float => fun(_) -> 0.0 end}.
 
 known(Object, Names) ->
     case maps:keys(maps:without(Names, Object)) of
@@ -357,10 +368,12 @@ known(Object, Names) ->
     end.
 
 known_names(Query, Names) ->
-    case [Name || {Name, _} <- Query, not lists:member(Name, Names)] of
+    case strange(Query, Names) of
         [] -> {ok, Query};
         Unknown -> unknown(Unknown, Names)
     end.
+
+strange(Query, Names) -> [Name || {Name, _} <- Query, not lists:member(Name, Names)].
 
 unknown([Name | _], Names) ->
     {error, ["unknown name \"", Name, "\": give ", lists:join(", ", Names)]}.

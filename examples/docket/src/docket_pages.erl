@@ -1,7 +1,8 @@
 %% @doc Answers requests of people with pages.
 %%
-%% A form changes a case and leads back to its page, so that a reload sends nothing twice. If the
-%% change is refused, the form comes again with the user's values and the reason.
+%% A form changes a case and leads back to its page, so that a reload sends nothing twice. If a
+%% value is wrong, or someone else was faster, the form comes again with the user's values and the
+%% reason. If the server cannot make the change now, a button sends the same values again.
 %% @hidden
 -module(docket_pages).
 
@@ -10,6 +11,8 @@
 -define(HTML, {"content-type", "text/html; charset=utf-8"}).
 %% Empty rows for parties in a form
 -define(MORE_ROWS, 3).
+%% Changes on the page of a case
+-define(EVENTS, 100).
 -define(TYPES, #{<<"style.css">> => "text/css", <<"script.js">> => "text/javascript"}).
 
 %% @doc Answers a request. A request that changes something comes from a page of this server.
@@ -174,9 +177,13 @@ done({ok, _}, _, _, Address) -> {303, [{"location", Address}], []};
 done({error, {conflict, _}}, Key, #{body := Body} = Request, _) ->
     {ok, Form} = docket_input:form(Body),
     show(409, Key, Request,
-         docket_html:alert("Someone changed the case since you opened its page, so your change is "
-                           "not saved. The page shows the case as it is now. The form has your "
-                           "values: correct them, and save them again."),
+         docket_html:alert(["Someone changed the case since you opened its page, so your change is "
+                            "not saved. The page shows the case as it is now. "
+                            | case Form of
+                                  #{<<"title">> := _} -> "The form has your values: correct them, "
+                                                         "and save them again.";
+                                  _ -> "If you still want the change, press the button again."
+                              end]),
          maps:remove(<<"version">>, Form));
 done({error, closed}, Key, Request, _) ->
     show(409, Key, Request, docket_html:alert("The case is closed. Open it first."));
@@ -187,20 +194,33 @@ address({_, Id}) -> ["/cases/", docket_id:to_text(Id)].
 show(Status, Key, Request, Alert) -> show(Status, Key, Request, Alert, #{}).
 
 %% `Typed' has the values of a form that is not saved.
-show(Status, Key, Request, Alert, Typed) ->
+show(Status, Key, #{query := Query} = Request, Alert, Typed) ->
     case docket:run({show, Key}) of
         {ok, Case} ->
-            Events = case docket:run({events, Key, 0, 100}) of
-                         {ok, Found} -> [docket_event:view(Event) || Event <- Found];
-                         {error, _} -> []
-                     end,
-            #{title := Title} = View = docket_case:view(Case),
-            page(Status, Request, Title, case_page(View, Events, Alert, Typed));
+            #{title := Title, id := Id, version := Version} = View = docket_case:view(Case),
+            case docket_input:before(Query, Version) of
+                {ok, Before} ->
+                    page(Status, Request, Title,
+                         case_page(View, history(Key, Id, Before), Alert, Typed));
+                {error, Why} -> failed(400, Request, Why)
+            end;
         {error, Reason} -> refused(Request, Reason)
     end.
 
+%% The changes before a version, the oldest first. Each change makes the next version.
+history(Key, Id, Before) ->
+    After = max(0, Before - 1 - ?EVENTS),
+    case docket:run({events, Key, After, Before - 1 - After}) of
+        {ok, Events} ->
+            [[["<p>", docket_html:link(["/cases/", Id, "?before=", integer_to_list(After + 1)],
+                                       <<"Earlier changes">>), "</p>"] || After > 0],
+             "<ol class=\"events\">", [event(docket_event:view(Event)) || Event <- Events],
+             "</ol>"];
+        {error, _} -> "<p>The history cannot be shown now. Load the page again.</p>"
+    end.
+
 case_page(#{title := Title, state := State, version := Version, id := Id, opened := Opened,
-            changed := Changed, closed := Closed, documents := Documents} = View, Events, Alert,
+            changed := Changed, closed := Closed, documents := Documents} = View, History, Alert,
           Typed) ->
     Base = ["/cases/", Id],
     Open = State =:= open,
@@ -211,7 +231,7 @@ case_page(#{title := Title, state := State, version := Version, id := Id, opened
      [parties(View) || not Open orelse is_map_key(<<"title">>, Typed)],
      [case_form(View, Base, Typed) || Open],
      "<h2>Documents</h2>", documents(Documents, Base, Open), [upload_forms(Base, Id) || Open],
-     "<h2>History</h2><ol class=\"events\">", [event(Event) || Event <- Events], "</ol>",
+     "<h2>History</h2>", History,
      "<h2>Close or remove</h2><div class=\"actions\">",
      case Open of
          true -> button([Base, "/closed"], Version, "Close the case", "");
@@ -303,12 +323,31 @@ hidden(Version) ->
 
 refused(Request, Reason) ->
     {Status, _, Why} = docket_api:explain(Reason),
-    {Status, Headers, Page} = failed(Status, Request, Why),
+    {Status, Headers, Page} = failed(Status, Request, Why, again(Status, Request)),
     {Status, docket_api:retry(Status) ++ Headers, Page}.
 
-failed(Status, Request, Why) ->
-    page(Status, Request, <<"Not done">>,
-         [docket_html:heading("Not done"), docket_html:alert(Why)]).
+%% The same form, with its values, for a change that was not made or may not have been made.
+again(Status, #{method := <<"POST">>, path := Path, body := Body})
+  when Status =:= 503; Status =:= 504 ->
+    {ok, Form} = docket_input:form(Body),
+    ["<form method=\"post\" action=\"", [["/", uri_string:quote(Part)] || Part <- Path], "\">",
+     [["<input type=\"hidden\" name=\"", docket_html:text(Name), "\" value=\"",
+       docket_html:text(Value), "\">"] || {Name, Value} <- lists:sort(maps:to_list(Form))],
+     "<button>", case Status of
+                     503 -> "Send it again";
+                     504 -> "It was not made: send it again"
+                 end, "</button></form>"];
+again(_, _) -> [].
+
+failed(Status, Request, Why) -> failed(Status, Request, Why, []).
+
+failed(Status, Request, Why, Form) ->
+    Title = title(Status),
+    page(Status, Request, Title, [docket_html:heading(Title), docket_html:alert(Why), Form]).
+
+title(504) -> <<"Perhaps not done">>;
+title(500) -> <<"Done, but not safe">>;
+title(_) -> <<"Not done">>.
 
 page(Status, #{user := User}, Title, Content) ->
     {Status, [?HTML, {"content-security-policy", "default-src 'self'; frame-ancestors 'none'"},

@@ -14,7 +14,7 @@
 -opaque area() :: #{binary() => number()}.
 
 %% Each value with its least, its most, its default, and whether it is a whole number. The largest
-%% picture takes minutes of one core.
+%% picture would take minutes of one core; docket gives it up at the deadline of its request.
 -define(VALUES, #{<<"width">> => {1, 1000, 320, true}, <<"height">> => {1, 1000, 240, true},
                   <<"steps">> => {1, 1000, 200, true}, <<"x">> => {-4, 4, -0.6, false},
                   <<"y">> => {-4, 4, 0, false}, <<"span">> => {1.0e-12, 8, 3, false}}).

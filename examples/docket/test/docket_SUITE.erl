@@ -7,7 +7,7 @@
          too_large/1, slow_client/1, too_many_clients/1, overload/1, overtaken/1, raw/1,
          picture/1, metrics/1, kept/1, bad_directory/1, directory_in_use/1, other_store/1,
          other_directory/1, damaged_directory/1, removed_directory/1, disk_was_full/1,
-         failed_flush/1, slow_flush/1, bad_settings/1, only_memory/1, port_in_use/1, failure/1,
+         failed_flush/1, deadline/1, bad_settings/1, only_memory/1, port_in_use/1, failure/1,
          not_ready/1]).
 
 -import(docket_client, [new_case/1, path/1, ask/2, ask/3, ask/4, ask_as/3, send/3, status/3,
@@ -17,7 +17,7 @@ all() ->
     [life, two_editors, closed, documents, other_users, passwords, addresses, too_large,
      slow_client, too_many_clients, overload, overtaken, raw, picture, metrics, kept,
      bad_directory, directory_in_use, other_store, other_directory, damaged_directory,
-     removed_directory, disk_was_full, failed_flush, slow_flush, bad_settings, only_memory,
+     removed_directory, disk_was_full, failed_flush, deadline, bad_settings, only_memory,
      port_in_use, failure, not_ready].
 
 init_per_testcase(Case, Config) ->
@@ -32,7 +32,7 @@ settings(too_many_clients, _) -> [{clients, 1}];
 settings(overload, _) -> [{running, 1}, {waiting, 1}, {patience, 3_600_000}];
 settings(overtaken, _) -> [{running, 1}, {waiting, 1}, {patience, 1}];
 settings(too_large, _) -> [{document, 1000}];
-settings(slow_flush, Config) -> [{deadline, 200}, {dir, data(Config)}];
+settings(deadline, Config) -> [{deadline, 200}, {dir, data(Config)}];
 settings(Case, Config)
   when Case =:= kept; Case =:= directory_in_use; Case =:= other_store; Case =:= other_directory;
        Case =:= damaged_directory; Case =:= removed_directory; Case =:= disk_was_full;
@@ -397,15 +397,18 @@ failed_flush(_) ->
     ok = persistent_term:put(docket_generation, Stored),
     ?assertEqual(ok, docket_disk:sync(docket_deadline:new() + 3_600_000)).
 
-%% A request ends at its deadline, also when no flush comes. The late one disturbs nobody.
-slow_flush(_) ->
+%% A request ends at its deadline, also when no flush comes. The late one disturbs nobody. A picture
+%% ends there too.
+deadline(_) ->
     ok = sys:suspend(docket_disk),
     {504, _, #{<<"error">> := <<"unknown">>}} = ask(post, "/api/cases", #{title => <<"late">>}),
     ?assertEqual({error, unknown}, docket_disk:sync(docket_deadline:new())),
     ok = sys:resume(docket_disk),
     ?assertEqual(ok, docket_disk:sync(docket_deadline:new() + 3_600_000)),
     ?assertEqual({messages, []}, process_info(self(), messages)),
-    {201, _, _} = ask(post, "/api/cases", #{title => <<"in time">>}).
+    {201, _, _} = ask(post, "/api/cases", #{title => <<"in time">>}),
+    {504, _, #{<<"error">> := <<"slow">>}} =
+        ask(get, "/api/picture?width=1000&height=1000&steps=1000&span=0.1").
 
 bad_settings(_) ->
     [?assertMatch({_, _, {error, _}}, {Type, Value, docket_config:check(Type, Value)})

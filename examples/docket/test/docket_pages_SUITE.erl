@@ -3,11 +3,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([pages/1, forms/1, other_sites/1, refused_forms/1]).
+-export([pages/1, forms/1, long_history/1, other_sites/1, refused_forms/1, send_again/1]).
 
 -import(docket_client, [new_case/1, ask/2, send/3, form/2, form/3, url/1]).
 
-all() -> [pages, forms, other_sites, refused_forms].
+all() -> [pages, forms, long_history, other_sites, refused_forms, send_again].
 
 init_per_testcase(Case, Config) -> docket_SUITE:init_per_testcase(Case, Config).
 
@@ -80,6 +80,26 @@ unescaped(Text) ->
                 end, Text, [{"&quot;", "\""}, {"&#39;", "'"}, {"&lt;", "<"}, {"&gt;", ">"},
                             {"&amp;", "&"}]).
 
+%% The page has the last hundred changes, and a link to those before.
+long_history(_) ->
+    Path = "/cases/" ++ binary_to_list(new_case(<<"one">>)),
+    _ = [{303, _, _} = form(Path, [{"version", integer_to_list(Version)}, {"title", "two"}])
+         || Version <- lists:seq(1, 101)],
+    {200, _, Last} = ask(get, Path),
+    ?assertEqual({100, 0}, changes(Last)),
+    {match, [Link]} = re:run(Last, "<a href=\"([^\"]*)\">Earlier changes",
+                             [{capture, [1], list}]),
+    ?assertEqual(Path ++ "?before=3", Link),
+    {200, _, First} = ask(get, Link),
+    ?assertEqual({1, 1}, changes(First)),
+    ?assertEqual(nomatch, binary:match(First, <<"Earlier changes">>)),
+    [{400, _, _} = ask(get, Path ++ Query) || Query <- ["?before=x", "?after=1"]].
+
+%% How many changes, and how many openings, the history of a page has
+changes(Page) ->
+    {length(binary:matches(Page, <<" changed: title">>)),
+     length(binary:matches(Page, <<"</time> opened</li>">>))}.
+
 %% A browser sends the password with a form of another site too.
 other_sites(_) ->
     [?assertMatch({_, _, {Status, _, _}},
@@ -116,3 +136,39 @@ refused_forms(_) ->
     [{400, _, _} = form("/cases/" ++ Id, Form) || Form <- [[], [{"version", "x"}, {"title", "y"}]]],
     {400, _, _} = send(post, "/cases/" ++ Id, <<"a=%ff">>),
     {404, _, _} = form("/cases/" ++ Id ++ "/nothing", []).
+
+%% A form that the server cannot take now is there to be sent again, with all its values. If a
+%% change may have been made, the page does not say that it was not.
+send_again(_) ->
+    Path = "/cases/" ++ binary_to_list(new_case(<<"one">>)),
+    Fields = [{"title", "two \"2\""}, {"name1", "Bob & Co"}, {"role1", "x"}, {"version", "1"}],
+    ok = persistent_term:put(docket_mnesia_replica, incomplete),
+    [begin
+         {503, Headers, Page} = form(Address, Fields),
+         ?assertEqual("1", proplists:get_value("retry-after", Headers)),
+         {match, _} = re:run(Page, "<h1>Not done</h1>"),
+         {match, _} = re:run(Page, "action=\"" ++ Address ++ "\""),
+         ?assertEqual(lists:sort(Fields), lists:sort(again(Page)))
+     end || Address <- ["/cases", Path, Path ++ "/documents/1/remove"]],
+    {503, _, List} = ask(get, "/"),
+    ?assertEqual(nomatch, binary:match(List, <<"<form">>)),
+    ok = persistent_term:put(docket_mnesia_replica, joined),
+    Settings = persistent_term:get(docket_config),
+    ok = persistent_term:put(docket_config, Settings#{deadline := 20}),
+    ok = sys:suspend(mnesia_tm),
+    {504, _, Unknown} = form(Path, Fields),
+    ok = sys:resume(mnesia_tm),
+    ok = persistent_term:put(docket_config, Settings),
+    {match, _} = re:run(Unknown, "<h1>Perhaps not done</h1>"),
+    ?assertEqual(lists:sort(Fields), lists:sort(again(Unknown))),
+    %% A button has no values that a person could correct.
+    {303, _, _} = form(Path ++ "/closed", [{"version", "1"}]),
+    {409, _, Late} = form(Path ++ "/open", [{"version", "1"}]),
+    {match, _} = re:run(Late, "press the button again"),
+    ?assertEqual(nomatch, binary:match(Late, <<"your values">>)).
+
+again(Page) ->
+    {match, Inputs} = re:run(Page, "<input type=\"hidden\"[^>]*>", [global,
+                                                                    {capture, first, binary}]),
+    [list_to_tuple([unescaped(attribute(Name, Input)) || Name <- ["name", "value"]])
+     || [Input] <- Inputs].

@@ -3,9 +3,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([points/1, limits/1, parallel/1, lost_node/1, png/1]).
+%% A function that another node runs
+-export([tell/1]).
+-export([points/1, limits/1, parallel/1, lost_node/1, hung_node/1, too_slow/1, png/1]).
 
-all() -> [points, limits, parallel, lost_node, png].
+all() -> [points, limits, parallel, lost_node, hung_node, too_slow, png].
 
 init_per_testcase(_, Config) -> Config.
 end_per_testcase(_, _) -> ok.
@@ -38,15 +40,73 @@ limits(_) ->
 
 parallel(_) ->
     Area = area(),
-    ?assertEqual(docket_picture:rows(Area, 0, 60), docket_compute:rows(Area)).
+    ?assertEqual({ok, docket_picture:rows(Area, 0, 60)}, rows(Area, [])).
+
+%% A minute is far more than these pictures need.
+rows(Area, Nodes) -> docket_compute:rows(Area, Nodes, now_ms() + 60_000).
+
+now_ms() -> erlang:monotonic_time(millisecond).
 
 %% A node that lacks the code, or ends, costs nothing but its work.
 lost_node(_) ->
     {ok, Peer, _} = peer:start_link(#{connection => standard_io, name => peer:random_name()}),
-    true = net_kernel:connect_node(peer:call(Peer, erlang, node, [])),
+    Node = peer:call(Peer, erlang, node, []),
+    true = net_kernel:connect_node(Node),
     Area = area(),
-    ?assertEqual(docket_picture:rows(Area, 0, 60), docket_compute:rows(Area)),
+    ?assertEqual({ok, docket_picture:rows(Area, 0, 60)}, rows(Area, [Node])),
     ok = peer:stop(Peer).
+
+%% A node that hangs gets rows, and does not send them. The others do them too.
+hung_node(_) ->
+    {ok, Peer, Node} = peer:start_link(#{connection => standard_io, name => peer:random_name(),
+                                         args => ["-pa" | code:get_path()]}),
+    true = net_kernel:connect_node(Node),
+    {module, _} = peer:call(Peer, code, load_file, [docket_compute]),
+    Test = self(),
+    Hang = "-module(docket_picture).\n-export([rows/3]).\n"
+        "rows(_, _, _) -> docket_picture_hangs ! hangs, receive never -> ok end.\n",
+    {module, _} = peer:call(Peer, code, load_binary, [docket_picture, "test", compiled(Hang)]),
+    true = peer:call(Peer, erlang, register, [docket_picture_hangs, teller(Node, Test)]),
+    %% Large enough that the node gets some before the others have done all
+    {ok, Area} = docket_picture:area(#{<<"width">> => 1000, <<"height">> => 61,
+                                       <<"steps">> => 500}),
+    ?assertEqual({ok, docket_picture:rows(Area, 0, 60)}, rows(Area, [Node])),
+    receive hangs -> ok end,
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    ok = peer:stop(Peer).
+
+%% A process of that node that hands everything on
+teller(Node, Test) -> spawn(Node, ?MODULE, tell, [Test]).
+
+tell(Test) ->
+    receive Message -> Test ! Message end,
+    tell(Test).
+
+compiled(Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, _, Beam} = compile:forms(forms(Tokens, [])),
+    Beam.
+
+forms([], []) -> [];
+forms([{dot, _} = Dot | Tokens], Form) ->
+    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
+    [Parsed | forms(Tokens, [])];
+forms([Token | Tokens], Form) -> forms(Tokens, [Token | Form]).
+
+%% The largest picture ends at the deadline, and leaves nothing behind.
+too_slow(_) ->
+    {ok, Area} = docket_picture:area(#{<<"width">> => 1000, <<"height">> => 1000,
+                                       <<"steps">> => 1000, <<"span">> => 0.1}),
+    Before = length(processes()),
+    ?assertEqual({error, slow}, docket_compute:rows(Area, [], now_ms() + 50)),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    ok = until_ended(Before).
+
+until_ended(Before) ->
+    case length(processes()) =< Before of
+        true -> ok;
+        false -> until_ended(Before)
+    end.
 
 area() ->
     {ok, Area} = docket_picture:area(#{<<"width">> => 33, <<"height">> => 61, <<"steps">> => 50}),
