@@ -5,11 +5,42 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([suite/0, all/0]).
--export([help/1, wrong_nodes/1, wrong_options/1, status/1, ended_program/1]).
+-export([help/1, wrong_nodes/1, wrong_options/1, status/1, ended_program/1, builds/1]).
 
 suite() -> [{timetrap, {minutes, 2}}].
 
-all() -> [help, wrong_nodes, wrong_options, status, ended_program].
+all() -> [help, wrong_nodes, wrong_options, status, ended_program, builds].
+
+%% The stage builds its program again when a part of it has changed, and not otherwise. Another
+%% program takes the place of Whittle.
+builds(Config) ->
+    Root = filename:join(proplists:get_value(priv_dir, Config), "builds"),
+    In = fun(File) -> filename:join(Root, File) end,
+    Sources = ["examples/docket/stage", "examples/docket/README.md", "examples/docket/src/a.erl",
+               "examples/docket/priv/a.css", "lib/whittle_counters/src/a.erl",
+               "lib/whittle_flow/src/a.erl", "host/whittle/src/a.erl", "device/a/src/a.erl",
+               "native/launcher/a.c"],
+    [begin
+         ok = filelib:ensure_dir(In(File)),
+         ok = file:write_file(In(File), <<>>)
+     end || File <- ["_build/a" | Sources]],
+    {ok, _} = file:copy(script(), In("examples/docket/stage")),
+    ok = file:write_file(In("whittle"),
+                         "#!/bin/sh\necho built >>builds\n: >\"$4\"; chmod +x \"$4\"\n"),
+    [ok = file:change_mode(In(File), 8#755) || File <- ["whittle", "examples/docket/stage"]],
+    Old = fun(File) -> ok = file:change_time(In(File), {{2020, 1, 1}, {0, 0, 0}}) end,
+    lists:foreach(Old, Sources),
+    Built = fun() ->
+                    {0, _} = running:run(In("examples/docket/stage"), ["build"], #{}),
+                    {ok, Lines} = file:read_file(In("builds")),
+                    length(binary:matches(Lines, <<"built">>))
+            end,
+    [begin
+         ?assertEqual({File, Times}, {File, Built()}),
+         ok = file:change_time(In(File), {{2090, 1, 1}, {0, 0, 0}}),
+         ?assertEqual({File, Times + 1}, {File, Built()}),
+         ok = Old(File)
+     end || {Times, File} <- lists:enumerate(Sources)].
 
 %% Who asks for help gets it, and nothing else happens: `down --help' ends no stage.
 help(Config) ->
