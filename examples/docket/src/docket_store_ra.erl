@@ -14,18 +14,22 @@
 
 -export_type([error/0]).
 
--type error() :: {no_ra, []} | {no_directory, []}
+-type error() :: {no_ra, []} | {other_ra, Version :: string()} | {no_directory, []}
                | {directory, {file:filename(), file:posix()}}
                | docket_ra_member:error().
 
+%% docket checks the files of Ra before Ra opens them, and knows those of this version only.
+%% fetch-ra has it too.
+-define(VERSION, "2.2.0").
 -define(READY_MS, 1000).
 -define(PROBE_BYTES, 5).
 
 %% @doc Checks that this program contains Ra, and that the directory can be written.
 -spec check() -> ok | {error, error()}.
 check() ->
-    case {code:ensure_loaded(ra), docket_config:get(dir)} of
-        {{error, _}, _} -> {error, {no_ra, []}};
+    case {version(), docket_config:get(dir)} of
+        {none, _} -> {error, {no_ra, []}};
+        {Other, _} when Other =/= ?VERSION -> {error, {other_ra, Other}};
         %% A node that forgets its vote could break the promises of Raft.
         {_, none} -> {error, {no_directory, []}};
         {_, Dir} ->
@@ -35,9 +39,17 @@ check() ->
             end
     end.
 
-%% @doc Gives the processes: only the given one.
+version() ->
+    _ = application:load(ra),
+    case {code:ensure_loaded(ra), application:get_key(ra, vsn)} of
+        {{module, _}, {ok, Version}} -> Version;
+        _ -> none
+    end.
+
+%% @doc Gives the processes: the given one, and the one that asks for ready/0.
 -spec children(supervisor:child_spec()) -> [supervisor:child_spec()].
-children(Store) -> [Store].
+children(Store) ->
+    [Store, #{id => ready, start => {docket_ra_ready, start_link, [fun reaches_leader/0]}}].
 
 %% @doc Starts the process that makes this node a member of the group.
 -spec start_link() -> gen_server:start_ret().
@@ -47,14 +59,14 @@ start_link() -> docket_ra_member:start_link().
 %% reaches a leader whom most nodes follow. A connected node may take no part in the group, for
 %% example without its directory.
 -spec ready() -> boolean().
-ready() ->
-    docket_ra_member:is_loaded()
-        andalso case asked(fun() -> ra:consistent_query(docket_ra_member:id(), query(count, []),
-                                                        ?READY_MS)
-                           end, read) of
-                    {ok, _, _} -> true;
-                    {error, _} -> false
-                end.
+ready() -> docket_ra_member:is_loaded() andalso docket_ra_ready:ask().
+
+reaches_leader() ->
+    case asked(fun() -> ra:consistent_query(docket_ra_member:id(), query(count, []), ?READY_MS) end,
+               read) of
+        {ok, _, _} -> true;
+        {error, _} -> false
+    end.
 
 %% @doc Does an operation. When a change is acknowledged, it is on the disks of most nodes.
 -spec run(write | read | scan, docket_cases:operation()) ->
@@ -119,6 +131,9 @@ lost(_) -> not_ready.
 format_error({no_ra, _}) ->
     "this program does not contain Ra; build it with ERL_LIBS=$(examples/docket/fetch-ra) and "
         "--app ra, or use DOCKET_STORE=mnesia";
+format_error({other_ra, Version}) ->
+    ["this program contains Ra ", Version, ", and docket knows the files of Ra " ?VERSION " only; "
+     "build it with the libraries of examples/docket/fetch-ra"];
 format_error({no_directory, _}) ->
     "the store ra needs a directory that stays; set DOCKET_DIR, or use DOCKET_STORE=mnesia";
 format_error({directory, Error}) -> docket_directory:format_error({write, Error});

@@ -3,11 +3,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([http/1, no_directory/1, reasons/1, kept/1, noted_vote/1, together/1, leader_killed/1,
-         all_killed/1, alone/1, replaced/1, replaced_of_two/1, damaged_files/1, damaged_segment/1,
-         damaged_snapshot/1, damaged_member/1, damaged_writer/1, no_leader/1, removed/1,
-         removed_of_three/1, other_store/1,
-         long_log/1, upgraded/1, snapshot/1]).
+-export([http/1, no_directory/1, other_version/1, reasons/1, kept/1, noted_vote/1, together/1,
+         leader_killed/1, all_killed/1, alone/1, replaced/1, replaced_of_two/1, damaged_files/1,
+         damaged_segment/1, damaged_snapshot/1, damaged_member/1, damaged_writer/1, no_leader/1,
+         removed/1, removed_of_three/1, other_store/1, long_log/1, upgraded/1, snapshot/1]).
 %% Nodes call them.
 -export([new_cases/2, written/2, taken/3]).
 
@@ -28,10 +27,10 @@ all() ->
             io:format("docket_ra_SUITE: skipped, no Ra; examples/docket/fetch-ra gets it~n"),
             [];
         _ ->
-            [http, no_directory, reasons, kept, noted_vote, together, leader_killed, all_killed,
-             alone, replaced, replaced_of_two, damaged_files, damaged_segment, damaged_snapshot,
-             damaged_member, damaged_writer, no_leader, removed, removed_of_three, other_store,
-             long_log, upgraded, snapshot]
+            [http, no_directory, other_version, reasons, kept, noted_vote, together, leader_killed,
+             all_killed, alone, replaced, replaced_of_two, damaged_files, damaged_segment,
+             damaged_snapshot, damaged_member, damaged_writer, no_leader, removed, removed_of_three,
+             other_store, long_log, upgraded, snapshot]
     end.
 
 init_per_testcase(Case, Config) ->
@@ -62,6 +61,15 @@ no_directory(_) ->
     {error, {docket, {{store, {no_directory, _} = Error}, _}}} =
         application:ensure_all_started(docket),
     {match, _} = re:run(docket_store_ra:format_error(Error), "DOCKET_DIR").
+
+%% The check of the files knows one version of Ra. It would call those of another one damaged.
+other_version(_) ->
+    _ = application:unload(ra),
+    ok = application:load({application, ra, [{vsn, "2.17.1"}]}),
+    {error, {docket, {{store, Error}, _}}} = application:ensure_all_started(docket),
+    ok = application:unload(ra),
+    ?assertEqual({other_ra, "2.17.1"}, Error),
+    {match, _} = re:run(docket_store_ra:format_error(Error), "contains Ra 2.17.1.*Ra 2.2.0 only").
 
 %% The line of a node that does not start has the reason.
 reasons(Config) ->
