@@ -6,7 +6,9 @@
 -behaviour(application).
 
 -export([start/2, stop/1]).
--export([run/1, picture/1, ready/0, port/0, say/1]).
+-export([run/1, picture/1, ready/0, port/0]).
+
+-import(docket_operator, [say/1]).
 
 -export_type([refusal/0]).
 
@@ -54,7 +56,7 @@ identified() ->
     end.
 
 supervised() ->
-    ok = docket_counts:define(),
+    ok = docket_counts:define(fun ready/0),
     docket_sup:start_link().
 
 of_kind(Kind, {error, Reason}) -> {error, {Kind, Reason}};
@@ -70,10 +72,6 @@ started({error, Reason} = Error, Lock) ->
             _ -> ["the server cannot start: ", why(Reason)]
         end),
     Error.
-
-%% @doc Writes a line about this node for its operator.
--spec say(unicode:chardata()) -> ok.
-say(Text) -> io:format(standard_error, "docket: ~ts~n", [Text]).
 
 %% The reason inside of those of the supervisors
 why({shutdown, {failed_to_start_child, _, Reason}}) -> why(Reason);
@@ -122,7 +120,7 @@ gated(Gate, Fun) ->
 %% @doc Tells whether this node can serve requests: its tables are loaded, and it is in the
 %% majority.
 -spec ready() -> boolean().
-ready() -> docket_store:ready() andalso docket_cluster:is_majority().
+ready() -> docket_cluster:is_majority() andalso docket_store:ready().
 
 %% @doc Returns the port that the server listens on.
 -spec port() -> inet:port_number().

@@ -4,6 +4,8 @@
 
 -export([steps/1, later/2]).
 
+-import(docket_operator, [say/1]).
+
 -export_type([result/1]).
 
 %% `wait' says what must happen first.
@@ -24,6 +26,6 @@ steps([Step | More]) ->
 -spec later(unicode:chardata(), Before :: atom() | binary()) -> binary().
 later(Why, Before) ->
     Line = unicode:characters_to_binary(Why),
-    _ = [docket:say(Line) || Line =/= Before],
+    _ = [say(Line) || Line =/= Before],
     _ = erlang:send_after(docket_config:get(retry), self(), attempt),
     Line.

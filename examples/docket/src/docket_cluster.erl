@@ -11,6 +11,8 @@
 -export([connected/0, call/5, multicall/5, cast/4]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+-import(docket_operator, [say/1]).
+
 -define(CALL_MS, 5000).
 
 %% `missing' are the nodes that the last line about them named.
@@ -136,7 +138,7 @@ compare(Node) ->
     Own = {?MODULE:nodes(), docket_config:get(store)},
     try {call(Node, ?MODULE, nodes, [], ?CALL_MS),
          call(Node, docket_config, get, [store], ?CALL_MS)} of
-        Theirs -> _ = [docket:say([atom_to_list(Node), " has " | Line])
+        Theirs -> _ = [say([atom_to_list(Node), " has " | Line])
                        || Line <- differences(Own, Theirs)]
     catch
         %% A node that is not ready to answer compares itself.
@@ -155,14 +157,14 @@ told(#state{missing = Missing} = State) ->
         Missing -> State;
         [] when length(All) =:= 1 -> State#state{missing = []};
         [] ->
-            docket:say(["all ", integer_to_list(length(All)), " nodes are connected"]),
+            say(["all ", integer_to_list(length(All)), " nodes are connected"]),
             State#state{missing = []};
         Now ->
-            docket:say(["missing nodes: ", docket_config:names(Now),
-                        case is_majority() of
-                            true -> "";
-                            false ->
-                                ". This node refuses changes, because it is not in the majority"
-                        end]),
+            say(["missing nodes: ", docket_config:names(Now),
+                 case is_majority() of
+                     true -> "";
+                     false ->
+                         ". This node refuses changes, because it is not in the majority"
+                 end]),
             State#state{missing = Now}
     end.

@@ -2,15 +2,15 @@
 %% @hidden
 -module(docket_counts).
 
--export([define/0, answered/3, refused/1, overloaded/0]).
+-export([define/1, answered/3, refused/1, overloaded/0]).
 
-%% @doc Defines the metrics, and those of the VM.
--spec define() -> ok.
-define() ->
-    [ok = whittle_counters:new(Name, Type, Options) || {Name, Type, Options} <- metrics()],
+%% @doc Defines the metrics, and those of the VM. The function tells whether this node is ready.
+-spec define(fun(() -> boolean())) -> ok.
+define(Ready) ->
+    [ok = whittle_counters:new(Name, Type, Options) || {Name, Type, Options} <- metrics(Ready)],
     ok = whittle_counters_vm:install().
 
-metrics() ->
+metrics(Ready) ->
     [{docket_requests_total, counter,
       #{help => "Answered requests", labels => [method, status]}},
      {docket_request_seconds, timer, #{help => "Time from a whole request to its answer"}},
@@ -26,7 +26,7 @@ metrics() ->
                 end}},
      {docket_ready, gauge,
       #{help => "1 if this node serves requests",
-        read => fun() -> case docket:ready() of true -> 1; false -> 0 end end}}].
+        read => fun() -> case Ready() of true -> 1; false -> 0 end end}}].
 
 places(Gate) ->
     {Running, Waiting} = docket_gate:counts(Gate),

@@ -33,6 +33,8 @@
 -export([accept/1, order/2, latest/1, up_to_date/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+-import(docket_operator, [say/1]).
+
 -export_type([generation/0, stored/0]).
 
 -type generation() :: {Number :: non_neg_integer(), Members :: [node()]}.
@@ -286,7 +288,7 @@ kept(File) ->
         {error, enoent} -> {ok, ?NONE};
         {error, Reason} -> {error, {files, {unreadable, {File, Reason}}}};
         _ ->
-            docket:say(["the file ", File, " is damaged" | without()]),
+            say(["the file ", File, " is damaged" | without()]),
             {ok, ?NONE}
     end.
 
@@ -387,8 +389,8 @@ store(Stored) ->
 
 %% Another node has begun with its own cases. This node has loaded those.
 told({Known, _}, {{Number, [_, _ | _]}, _}) when Known > 0, Number - Known >= ?FORCED ->
-    docket:say("this node has taken the cases of a node that was started with DOCKET_FORCE=true: "
-               "changes that only this node had are lost");
+    say("this node has taken the cases of a node that was started with DOCKET_FORCE=true: "
+        "changes that only this node had are lost");
 told(_, _) -> ok.
 
 %% Offers

@@ -10,6 +10,8 @@
 -export([check_own/0, check_or_clear/1, check_new/0, has_half_joined/0, clear/0, note_starting/0,
          note_started/0, write_failed/0, format_error/1]).
 
+-import(docket_operator, [say/1]).
+
 -export_type([error/0]).
 
 -type error() :: {files, docket_mnesia_files:error()}
@@ -37,8 +39,8 @@ check_own() ->
 forced() ->
     case in_directory(fun docket_mnesia_files:set_aside/1) of
         {ok, Reasons} ->
-            docket:say([lists:join(", ", [reason(Reason) || Reason <- Reasons]),
-                        "; DOCKET_FORCE is on: this node goes on with what is left"]);
+            say([lists:join(", ", [reason(Reason) || Reason <- Reasons]),
+                 "; DOCKET_FORCE is on: this node goes on with what is left"]);
         {error, _} = Error -> Error
     end.
 
@@ -102,7 +104,7 @@ note_started() -> in_directory(fun docket_mnesia_files:note_started/1).
 write_failed() ->
     case mnesia:system_info(is_running) =:= no
         andalso in_directory(fun docket_mnesia_files:cut/1) of
-        {error, Error} -> docket:say(format_error(Error));
+        {error, Error} -> say(format_error(Error));
         _ -> ok
     end.
 

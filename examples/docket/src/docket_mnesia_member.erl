@@ -11,6 +11,8 @@
 -export([start_link/0, disk_failed/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
+-import(docket_operator, [say/1]).
+
 -define(CALL_MS, 5000).
 %% A larger database needs more time, but a node must not wait for days.
 -define(MOST_DOUBLINGS, 4).
@@ -141,8 +143,8 @@ overloaded(#state{overload = Last} = State) ->
     Now = erlang:monotonic_time(millisecond),
     ok = docket_counts:overloaded(),
     ok = docket_gate:narrow(docket_cluster:connected(), docket_store_gate, ?OVERLOAD_MS),
-    _ = [docket:say("Mnesia is overloaded on this node. Until that is over, all nodes run fewer "
-                    "operations at a time, and refuse more requests")
+    _ = [say("Mnesia is overloaded on this node. Until that is over, all nodes run fewer "
+             "operations at a time, and refuse more requests")
          || Last =:= none orelse Now - Last > ?OVERLOAD_MS],
     State#state{overload = Now}.
 
@@ -152,7 +154,7 @@ attempted(State) ->
         {wait, Why} -> {noreply, again_later(["this node ", Why], State)};
         {give_up, Why} -> {noreply, longer(again_later(["this node ", Why], State))};
         {error, {version, _} = Reason} ->
-            docket:say(docket_mnesia_schema:format_error(Reason)),
+            say(docket_mnesia_schema:format_error(Reason)),
             {stop, {store, Reason}, State};
         {error, Reason} ->
             ok = stop(),
@@ -254,7 +256,7 @@ joined(#state{waits = ready} = State) ->
 joined(State) ->
     case docket_mnesia_replica:join(State#state.loaded) of
         ok ->
-            docket:say("the tables are loaded"),
+            say("the tables are loaded"),
             State#state{waits = ready, left_out = none};
         {differs, Node} -> restarted("missed changes while it loaded", [Node], State);
         {error, alone} -> alone(State);
@@ -278,12 +280,12 @@ upgraded(Before) ->
                                          mnesia_tm) of
         false -> Before;
         {done, ok} ->
-            docket:say(["all rows have version ", integer_to_list(Own)]),
+            say(["all rows have version ", integer_to_list(Own)]),
             none;
         Before -> Before;
         Failed ->
-            docket:say(io_lib:format("the rows cannot get version ~b yet (~0tp); this node tries "
-                                     "again", [Own, Failed])),
+            say(io_lib:format("the rows cannot get version ~b yet (~0tp); this node tries "
+                              "again", [Own, Failed])),
             Failed
     end.
 
@@ -307,12 +309,12 @@ alone(#state{left_out = Since} = State) ->
         Since =:= none -> State#state{left_out = Now};
         Now - Since < ?LEFT_OUT_MS -> State;
         true ->
-            docket:say("this node starts again, because nobody is there to compare its cases with"),
+            say("this node starts again, because nobody is there to compare its cases with"),
             anew(State)
     end.
 
 restarted(Why, Theirs, State) ->
-    docket:say(["this node ", Why, ", and takes the cases of ", docket_config:names(Theirs)]),
+    say(["this node ", Why, ", and takes the cases of ", docket_config:names(Theirs)]),
     anew(State).
 
 anew(State) ->

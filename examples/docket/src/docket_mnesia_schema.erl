@@ -8,6 +8,8 @@
 
 -export([directory/0, attempt/1, report/0, admit/1, format_error/1]).
 
+-import(docket_operator, [say/1]).
+
 -export_type([error/0, loaded/0]).
 
 %% Whose rows this node has loaded
@@ -112,9 +114,9 @@ from(Ready) ->
 %% such setting.
 end_start() ->
     Loaded = loaded(),
-    _ = [docket:say(["this node has the cases of ", docket_config:names(Sources), ", in place of "
-                     "its own: DOCKET_FORCE only lets it start with another list of nodes. Start "
-                     "it without DOCKET_FORCE the next time"])
+    _ = [say(["this node has the cases of ", docket_config:names(Sources), ", in place of "
+              "its own: DOCKET_FORCE only lets it start with another list of nodes. Start "
+              "it without DOCKET_FORCE the next time"])
          || docket_config:get(force), Loaded =:= from_others, [_ | _] = Sources <- [sources()]],
     _ = mnesia:set_master_nodes([]),
     {loaded, Loaded}.
@@ -222,8 +224,8 @@ again(Reports) ->
 %% A program that is too old for the rows must begin no generation: the other nodes would restart
 %% for it. The tables may load only in a later attempt, and that one begins no generation.
 loading_forced() ->
-    _ = [docket:say("DOCKET_FORCE is on: this node loads its own cases, and the others take them. "
-                    "Start it without DOCKET_FORCE the next time")
+    _ = [say("DOCKET_FORCE is on: this node loads its own cases, and the others take them. "
+             "Start it without DOCKET_FORCE the next time")
          || docket_config:get(force), docket_cluster:nodes() =/= [node()]],
     docket_attempt:steps(started([node()]) ++ [fun docket_mnesia_tables:check_version/0,
                                                fun begun/0, fun() -> known([]) end]).

@@ -18,6 +18,8 @@
 -export([start_link/0, id/0, is_loaded/0, has_files/0, history/0, format_error/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
+-import(docket_operator, [say/1]).
+
 -export_type([error/0]).
 
 %% `no_leader': the member has not come to lead within the setting `start_timeout'.
@@ -124,7 +126,7 @@ handle_info(attempt, #state{waits = loaded} = State) -> {noreply, State};
 handle_info(attempt, State) ->
     case is_home(State) andalso attempt() of
         ok ->
-            docket:say("the cases are loaded"),
+            say("the cases are loaded"),
             {noreply, loaded(State)};
         false -> {noreply, gone(State)};
         {behind, Count} ->
@@ -144,7 +146,7 @@ handle_info(check, #state{waits = Waits} = State) ->
     end;
 %% It ends when it cannot write, for example.
 handle_info({'DOWN', _, process, _, _}, #state{waits = loaded} = State) ->
-    docket:say("the member of the Raft group has ended; it starts again"),
+    say("the member of the Raft group has ended; it starts again"),
     ok = persistent_term:put(?MODULE, false),
     self() ! attempt,
     {noreply, State#state{waits = none}};
@@ -193,7 +195,7 @@ behind(Count, State) -> State#state{behind = {Count, now_ms()}}.
 
 %% The next attempt finds a node without a member.
 left([_, _ | _] = Members, State) ->
-    docket:say("this node gets no changes from the others, and becomes a new member"),
+    say("this node gets no changes from the others, and becomes a new member"),
     _ = docket_attempt:steps([fun() -> removed(Members) end,
                               fun() -> docket_ra_files:forget(docket_config:get(dir)) end,
                               fun() -> ra:force_delete_server(?SYSTEM, id()) end]),
