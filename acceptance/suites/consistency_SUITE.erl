@@ -271,7 +271,7 @@ wrong_arguments(Config) ->
              {["--mode", "ets"],
               "--mode cannot be ets: it is for one node, so no run checks it"},
              {["--cpu", "x"], "--cpu takes a number from 0.01 to 64"},
-             {["--tick", "0"], "--tick takes seconds, 1 or more"},
+             {["--tick", "0"], "--tick takes seconds, 1 to 999"},
              {["--room", "x"], "--room takes megabytes, such as 16MB"},
              {["--program", "/nowhere"],
               "--program takes an executable, and /nowhere is none"},

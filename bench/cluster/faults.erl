@@ -13,7 +13,7 @@
                    inject := [[string()]],
                    heal := [[string()]],
                    lasts_ms := pos_integer(),
-                   rest_ms := pos_integer()}.      % until the next fault
+                   rest_ms := pos_integer()}.      % before the fault
 
 %% A rest is shorter than the start of a node, so the next fault often meets a cluster that is still
 %% recovering.

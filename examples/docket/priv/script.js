@@ -18,7 +18,10 @@ for (const form of document.querySelectorAll('form.upload')) {
       } else if (answer.status === 413) {
         say('The file is too large for this server.');
       } else {
-        say((await answer.json()).why);
+        // The page of a proxy, such as 502, has no reason.
+        const reason = await answer.json().catch(() => ({}));
+        say(reason.why ?? `The server answers with ${answer.status}. Load the page again to see `
+          + 'whether the file is there.');
       }
     } catch {
       say('The server cannot be reached. Try again.');

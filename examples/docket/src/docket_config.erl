@@ -127,6 +127,15 @@ check(dir, [_ | _] = Path) ->
 check(dir, _) -> {error, "the path of a directory, or none"};
 check(nodes, "none") -> {ok, []};
 check(nodes, Value) when is_list(Value) ->
+    try listed(Value)
+    catch error:_ -> {error, "names of nodes"}
+    end;
+check(nodes, _) -> {error, "names of nodes"};
+check(mode, Value) -> one_of(Value, [transaction, sync_transaction, async_dirty, sync_dirty, ets]);
+check(store, Value) -> one_of(Value, [mnesia, ra]).
+
+%% A term of sys.config may be a list that is neither a text nor a list of names, or has no end.
+listed(Value) ->
     Names = case Value of
                 [Char | _] when is_integer(Char) ->
                     [string:trim(Name) || Name <- string:lexemes(Value, ",")];
@@ -137,10 +146,7 @@ check(nodes, Value) when is_list(Value) ->
         andalso length(Names) =< 64 andalso (Names =/= [] orelse Value =:= []) of
         true -> {ok, Checked};
         false -> {error, "names of nodes, such as one@host,two@host: at most 64, each once"}
-    end;
-check(nodes, _) -> {error, "names of nodes"};
-check(mode, Value) -> one_of(Value, [transaction, sync_transaction, async_dirty, sync_dirty, ets]);
-check(store, Value) -> one_of(Value, [mnesia, ra]).
+    end.
 
 one_of(Value, Names) ->
     case [Name || Name <- Names, Value =:= Name orelse Value =:= atom_to_list(Name)] of

@@ -47,7 +47,7 @@ is_removed() ->
 -spec init([]) -> {ok, []}.
 init([]) -> {ok, []}.
 
-%% @private The text is that of mnesia_monitor (OTP 25 to 29).
+%% @private The text is that of mnesia_monitor (OTP 27 to 29).
 -spec handle_event(term(), []) -> {ok, []}.
 handle_event({mnesia_system_event, {mnesia_info, "Warning Log file " ++ _, _}}, State) ->
     ok = persistent_term:put(?MODULE, true),

@@ -1,5 +1,5 @@
-%% @doc Holds one entry of a case's audit trail: who did what, and when. Nothing changes or removes
-%% it.
+%% @doc Holds one entry of a case's audit trail: what was done, and when. Only the owner of a case
+%% does something, and the key names the owner. Nothing changes or removes an entry.
 %% @hidden
 -module(docket_event).
 

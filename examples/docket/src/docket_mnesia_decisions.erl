@@ -3,7 +3,7 @@
 %% Mnesia's log has an entry for each change, and a second entry, the decision: whether the change
 %% was made or aborted. A dump, or a start, puts the changes into the files of the tables, but for
 %% those that were aborted. A node has the changes in memory too, so it misses one that a dump left
-%% out only after its next start. In OTP 25 to 29, this may happen to a change that was made:
+%% out only after its next start. In OTP 27 to 29, this may happen to a change that was made:
 %%
 %% - Mnesia stops on a node, while a change waits for the word of the node that makes it
 %%   (`mnesia_tm:commit_participant/7'). The node tells the others that the change is aborted, and

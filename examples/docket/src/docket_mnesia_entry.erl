@@ -2,7 +2,7 @@
 %%
 %% A changed byte may leave an entry that can be decoded. Mnesia ends when it reads an entry of
 %% another form, again at each start, and docket cannot show such a row. The forms are those of
-%% Mnesia in OTP 25 to 29.
+%% Mnesia in OTP 27 to 29.
 %% @hidden
 -module(docket_mnesia_entry).
 

@@ -1,6 +1,6 @@
 %% @doc Reads, cuts and salvages the logs of the module disk_log while nobody has them open.
 %%
-%% disk_log (OTP 25 to 29) tells how many bytes of a damaged log it leaves out, but not where. A
+%% disk_log (OTP 27 to 29) tells how many bytes of a damaged log it leaves out, but not where. A
 %% crash may cut off the end of a log that was open, so a part of an entry at the end may be no
 %% damage. A changed byte within an entry shows only if the entry is none of the known ones then:
 %% the entries have no checksums.

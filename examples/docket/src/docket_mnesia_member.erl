@@ -130,7 +130,9 @@ handle_info({mnesia_system_event, {inconsistent_database, _, _}}, #state{waits =
     {noreply, checked(State)};
 %% Mnesia ends when it cannot write, when a node parts from it while it starts, or when it cannot
 %% read a file. Then the log may have acknowledged changes behind a damage.
-handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, State) ->
+%% While this node waits for its next attempt, the event is of a start that has ended.
+handle_info({mnesia_system_event, {mnesia_fatal, Format, Values, _}}, #state{waits = Waits} = State)
+  when Waits =:= loaded; Waits =:= ready ->
     ok = stop(),
     _ = [ok = docket_mnesia_damage:write_failed() || docket_disk_watch:has_failed_write()],
     {noreply, again_later(["Mnesia ends: ", io_lib:format(Format, Values)], State)};

@@ -23,7 +23,7 @@ fingerprint(Table, Key) ->
 
 %% @doc Lists the nodes to which Mnesia sends each change of this node.
 %%
-%% In OTP 25 to 29 several processes of Mnesia change these lists at once, when nodes end and come
+%% In OTP 27 to 29 several processes of Mnesia change these lists at once, when nodes end and come
 %% back (`mnesia_controller:add_active_replica/4'). So a node that runs and has all tables may be
 %% missing: it would miss changes, and nothing in Mnesia would notice.
 -spec receivers() -> [node()].

@@ -76,7 +76,8 @@ handle_cast(_, Notes) -> {noreply, Notes}.
 -spec handle_info(term(), [note()]) -> {noreply, [note()]}.
 handle_info(old, Before) ->
     Now = ets:tab2list(?MODULE),
-    Old = [Note || Note <- Before, lists:member(Note, Now)],
+    Known = maps:from_keys(Now, []),
+    Old = [Note || Note <- Before, is_map_key(Note, Known)],
     _ = [ok = settle(Old) || Old =/= [], docket_disk:sync(docket_deadline:new()) =:= ok],
     {noreply, later(Now)};
 handle_info(_, Notes) -> {noreply, Notes}.

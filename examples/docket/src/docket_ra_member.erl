@@ -33,6 +33,8 @@
 -define(LOG_BYTES, 8_000_000).
 -define(CALL_MS, 5000).
 -define(ASK_MS, 1000).
+%% Between two attempts of a node that is alone
+-define(PAUSE_MS, 20).
 %% In Ra 2.2.0 a member does not answer to a snapshot that it has already. The leader then sends it
 %% nothing else for SNAPSHOT_MS. The member asks again after BEHIND_MS, or asks for votes that it
 %% does not get. This may repeat without end, so after STUCK_MS the node becomes a new member.
@@ -98,7 +100,9 @@ first_alone(Until, State) ->
     case {attempt(), now_ms() > Until} of
         {ok, _} -> {ok, loaded(State)};
         {{error, Reason}, _} -> {stop, {shutdown, {store, Reason}}};
-        {_, false} -> first_alone(Until, State);
+        {_, false} ->
+            receive after ?PAUSE_MS -> ok end,
+            first_alone(Until, State);
         {_, true} ->
             ok = stop(),
             {stop, {shutdown, {store, {no_leader, []}}}}

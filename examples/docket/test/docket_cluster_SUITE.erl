@@ -11,7 +11,7 @@
          replaced_of_two/1, in_memory/1, diverged/1, fragments/1, alone_of_three/1, halves/1,
          upgraded/1, future/1, fingerprint/1]).
 %% Functions that other nodes run
--export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3, queue_of/1,
+-export([overwritten/1, last_change/0, dictionary_of/1, doubt_at_end/1, error_of/3, has_offer/0,
          places/0]).
 
 -import(docket_nodes, [started/2, start/3, dir/2, stopped/1, kill/1, kill_all/1, parted/2, joined/2,
@@ -94,7 +94,8 @@ unlisted(_) ->
     ?assertMatch({error, _}, docket_config:check(nodes, "a")),
     ?assertMatch({error, _}, docket_config:check(nodes, lists:duplicate(300, $a) ++ "@b")),
     [?assertMatch({Value, {error, _}}, {Value, docket_config:check(nodes, Value)})
-     || Value <- [[955 | "@b"], ['a@b\n'], "a@", "@b", "a@b@c", [["a", x, "@b"]]]],
+     || Value <- [[1, a], [$a | b], ['a@b' | 'c@d'], [955 | "@b"], ['a@b\n'], "a@", "@b", "a@b@c",
+                  [["a", x, "@b"]]]],
     ?assertEqual({ok, ['a@b', 'c@d']}, docket_config:check(nodes, "a@b, c@d")),
     _ = application:load(docket),
     [application:set_env(docket, Key, Value)
@@ -444,15 +445,16 @@ ended_offer(Config) ->
                        not lists:member(Third, on(A, mnesia, system_info, [running_db_nodes]))
                end),
     _ = spawn_link(fun() -> Test ! {answer, create(A)} end),
-    ok = until(fun() -> on(A, ?MODULE, queue_of, [docket_generation]) > 0 end),
+    ok = until(fun() -> on(A, ?MODULE, has_offer, []) end),
     true = on(A, erlang, exit, [on(A, erlang, whereis, [docket_generation]), kill]),
     receive {answer, Answer} -> ?assertMatch({error, _}, Answer) end,
     {ok, _} = show(new_case_again(A), B),
     stopped([A, B]).
 
-queue_of(Name) ->
-    {message_queue_len, Length} = process_info(whereis(Name), message_queue_len),
-    Length.
+%% Tells whether the suspended process has the request for an offer.
+has_offer() ->
+    {messages, Messages} = process_info(whereis(docket_generation), messages),
+    [] =/= [offer || {'$gen_call', _, {offer, shrink}} <- Messages].
 
 %% A node whose disk takes a generation slowly keeps its database.
 slow_accept(Config) ->
@@ -728,8 +730,8 @@ overwritten(Rows) ->
     [ok = mnesia:write(Table, {Table, Key, <<"other">>}, write) || {Table, Key} <- Rows],
     [docket_mnesia_replica:fingerprint(Table, Key) || {Table, Key} <- Rows].
 
-%% Asks for the reason, without the process that tries again and again. It may leave Mnesia
-%% starting.
+%% Asks for the reason, without the process that tries again and again. That process may have left
+%% Mnesia starting.
 error_of(Peer) ->
     _ = on(Peer, supervisor, terminate_child, [docket_sup, store]),
     refusal(Peer).
@@ -737,5 +739,5 @@ error_of(Peer) ->
 refusal(Peer) ->
     case on(Peer, docket_mnesia_schema, attempt, [60000]) of
         {error, Reason} -> Reason;
-        {wait, _} -> refusal(Peer)
+        {Waits, _} when Waits =:= wait; Waits =:= give_up -> refusal(Peer)
     end.
