@@ -1,9 +1,10 @@
 %% @doc Keeps which nodes have all acknowledged changes.
 %%
 %% Mnesia decides after a crash of several nodes by their last logs, and may then load an old copy.
-%% So docket keeps generations. A generation is a number and its members. A change counts as made
-%% when all members of the present generation have it on their disks, and confirm that the
-%% generation is still the present one. So each member has all acknowledged changes.
+%% So docket keeps generations (others call them views or epochs, and an offer a view change). A
+%% generation is a number and its members. A change counts as made when all members of the present
+%% generation have it on their disks, and confirm that the generation is still the present one. So
+%% each member has all acknowledged changes.
 %%
 %% A node that has lost rows of its own leaves: it notes its generation without members, and takes a
 %% later one, or the same again, only when it has the rows of a member. Until then this number keeps
@@ -22,7 +23,7 @@
 %%
 %% After such a crash one node that has taken the latest generation loads its own rows, and the
 %% others load from it. Two such nodes that do not see each other could both load their own. So a
-%% node first asks for the grant of most nodes.
+%% node first asks for the grant (a lease without a time) of most nodes.
 %% @hidden
 -module(docket_generation).
 -behaviour(gen_server).

@@ -1,4 +1,4 @@
-%% @doc Remembers which rows have a change that may not be on the disks of all members yet.
+%% @doc Remembers which rows have a change that may not be durable on all members yet.
 %%
 %% Mnesia shows a change before it is on any disk, and a crash of all nodes may undo it. So all
 %% members note a change before Mnesia makes it, and the node that makes it removes the notes when
