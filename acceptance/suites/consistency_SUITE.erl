@@ -4,7 +4,7 @@
 -include_lib("proper/include/proper.hrl").
 -include_lib("stdlib/include/assert.hrl").
 
--export([suite/0, all/0, init_per_suite/1, end_per_suite/1]).
+-export([suite/0, all/0, init_per_suite/1, end_per_suite/1, end_per_testcase/2]).
 -export([good/1, bad/1, sets/1, files/1, given_up/1, drawn/1, reported/1, nothing_judged/1,
          wrong_arguments/1, help/1, recovery/1, clock/1, not_started/1, taken/1, signalled/1,
          refused_fault/1, unjudged/1, last_look/1, promised/1, accepts_simulated/1, finds_planted/1,
@@ -31,6 +31,16 @@ init_per_suite(Config) ->
     [{ebin, Dir} | Config].
 
 end_per_suite(Config) -> code:del_path(proplists:get_value(ebin, Config)).
+
+%% Some cases give the next ones another stage, or another client of its nodes.
+end_per_testcase(Case, _) ->
+    _ = [os:unsetenv(Name) || Name <- ["STAGE_ROOT", "STAGE_NAME"]],
+    _ = [begin
+             _ = code:purge(case_client),
+             true = code:delete(case_client),
+             code:purge(case_client)
+         end || Case =:= last_look],
+    ok.
 
 %% Operations as {Call, Return, Node, Input, Result}
 history(Operations) ->
@@ -334,8 +344,7 @@ not_started(Config) ->
          ok = with_stage(Script, root(Config)),
          ?assertEqual({error, <<"stage: no\n">>}, consistency_run:run(options(Kinds, Config)))
      end || {Kinds, Script} <- [{[pause], "[ $1 != up ] || { echo stage: no; exit 1; }"},
-                                {[clock], "[ $1 != clock ] || { echo stage: no; exit 1; }"}]],
-    true = os:unsetenv("STAGE_ROOT").
+                                {[clock], "[ $1 != clock ] || { echo stage: no; exit 1; }"}]].
 
 %% A fault that the stage refuses does not count as one that happened: the run stops.
 refused_fault(Config) ->
@@ -344,8 +353,6 @@ refused_fault(Config) ->
                     root(Config)),
     true = os:putenv("STAGE_NAME", "t" ++ os:getpid()),
     {ok, Report} = consistency_run:run(options([pause], Config)),
-    true = os:unsetenv("STAGE_NAME"),
-    true = os:unsetenv("STAGE_ROOT"),
     ?assertEqual({ok, <<"x\n">>}, file:read_file(Injected)),
     ?assertMatch(#{stopped := <<"pause: stage: no">>, faults := Faults, cases := 0}
                    when map_size(Faults) =:= 0, Report).
@@ -362,8 +369,6 @@ unjudged(Config) ->
                      "[ $1 != pause ] || : >'", Once, "'"], root(Config)),
     true = os:putenv("STAGE_NAME", "t" ++ os:getpid()),
     Result = consistency_run:run(options([pause], Config)),
-    true = os:unsetenv("STAGE_NAME"),
-    true = os:unsetenv("STAGE_ROOT"),
     ?assertMatch({ok, #{stopped := <<"pause: stage: no">>, unjudged := 1, faults := Faults,
                         operations := Operations}}
                    when map_size(Faults) + map_size(Operations) =:= 0, Result).
@@ -381,11 +386,6 @@ last_look(Config) ->
                      "        _ -> {ok, #{}, C}\n"
                      "    end.\n"),
     Result = consistency_run:run((options([pause], Config))#{faults := 1}),
-    _ = code:purge(case_client),
-    true = code:delete(case_client),
-    _ = code:purge(case_client),
-    true = persistent_term:erase(?MODULE),
-    true = os:unsetenv("STAGE_ROOT"),
     ?assertMatch({ok, #{stopped := none, faults := #{pause := 1}}}, Result),
     ?assertEqual(6, counters:get(Lists, 1)).
 
@@ -442,8 +442,7 @@ signalled(Config) ->
          ok = running:signal(Run, "TERM"),
          ?assertMatch({143, _}, running:ended(Run)),
          ?assertEqual({Up, false}, {Up, filelib:is_file(Dir)})
-     end || Up <- [Starting, ""]],
-    true = os:unsetenv("STAGE_ROOT").
+     end || Up <- [Starting, ""]].
 
 until_file(File) ->
     case filelib:is_file(File) of
