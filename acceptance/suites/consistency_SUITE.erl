@@ -395,17 +395,8 @@ with_client(List) ->
     Text = "-module(case_client).\n-export([new/0, ask/4, ready/2, list/3, closed/1]).\n"
         "new() -> #{}.\nclosed(_) -> ok.\nready(_, C) -> {true, C}.\n"
         "ask(_, Key, _, C) -> {Key, {failed, 503}, C}.\n" ++ List,
-    {ok, Tokens, _} = erl_scan:string(Text),
-    Forms = forms(Tokens, []),
-    {ok, Module, Beam} = compile:forms(Forms),
-    {module, Module} = code:load_binary(Module, "client of the test", Beam),
+    {module, case_client} = code:load_binary(case_client, "client of the test", made:beam(Text)),
     ok.
-
-forms([], []) -> [];
-forms([{dot, _} = Dot | Tokens], Form) ->
-    {ok, Parsed} = erl_parse:parse_form(lists:reverse([Dot | Form])),
-    [Parsed | forms(Tokens, [])];
-forms([Token | Tokens], Form) -> forms(Tokens, [Token | Form]).
 
 root(Config) -> filename:join(proplists:get_value(priv_dir, Config), "root").
 
