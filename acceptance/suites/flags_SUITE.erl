@@ -6,11 +6,11 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([one_tokenizer/1, as_erl_does/1, lists/1, variables/1, other_files/1, removed/1,
-         refused/1, configurations/1, configurations_with_new_strings/1,
+         refused/1, one_template/1, configurations/1, configurations_without_a_gap/1,
          configurations_without_a_term/1, by_a_program/1]).
 
 all() -> [one_tokenizer, as_erl_does, lists, variables, other_files, removed, refused,
-         configurations, configurations_with_new_strings, configurations_without_a_term,
+         one_template, configurations, configurations_without_a_gap, configurations_without_a_term,
          by_a_program].
 
 init_per_suite(Config) ->
@@ -23,6 +23,7 @@ init_per_suite(Config) ->
                           filename:join(Launcher, "config.c"),
                           filename:join(Launcher, "flags.c"),
                           filename:join(Launcher, "input.c"),
+                          filename:join(Launcher, "template.c"),
                           filename:join(running:root(), "acceptance/suites/flags_main.c")]),
     [{program, Program} | Config].
 
@@ -112,6 +113,18 @@ refused(Config) ->
                                    "have at most 16 MB with them\n$"},
                                   {"-a\n\0-b\n", 1, "contains a zero byte; remove it\n$"}]].
 
+%% The build and the launcher read the same references. No variable of these names is set.
+one_template(Config) ->
+    Parts = proper_types:list(proper_types:oneof([<<"${">>, <<"}">>, <<":-">>, <<":">>, <<"$">>,
+                                                  <<"-">>, <<"wHiTtLe">>, <<"\n">>, <<255>>,
+                                                  binary:copy(<<"N">>, 254)])),
+    made:holds(500, Parts,
+               fun(All) ->
+                       Text = iolist_to_binary(All),
+                       {0, Completed} = completed(Config, "template", Text),
+                       Completed =:= whittle_template:with_defaults(Text, <<>>)
+               end).
+
 %% A reference to a variable without a value is removed, wherever a valid configuration has it.
 configurations(Config) ->
     Letters = proper_types:list(proper_types:oneof([$a, $1, $", $', $%, $\\, $$, $,, $\s, $\n])),
@@ -125,16 +138,22 @@ configurations(Config) ->
                        {0, Text} =:= completed(Config, [Before, "${WHITTLE_TEST_UNSET}", After])
                end).
 
-%% The launcher cannot tell where a triple-quoted string or a sigil ends. It refuses nothing behind
-%% one, and leaves the error to the VM.
-configurations_with_new_strings(Config) ->
+%% The references are in strings or characters. The launcher cannot tell where a triple-quoted
+%% string or a sigil ends. It refuses nothing behind one, and leaves the error to the VM.
+configurations_without_a_gap(Config) ->
     [?assertEqual({Text, {0, iolist_to_binary(string:replace(Text, "${WHITTLE_TEST_UNSET}", ""))}},
                   {Text, completed(Config, Text)})
      || Text <- ["[{a, \"\"\"\n  He said \"b, ${WHITTLE_TEST_UNSET}, c\".\n  \"\"\"}].",
                  "[{a, \"\"\"\n  5\" disk\n  \"\"\"}, {b, \"c, ${WHITTLE_TEST_UNSET}, d\"}].",
                  "[{a, ~S\"\\\"}, {b, \"c, ${WHITTLE_TEST_UNSET}, d\"}].",
                  "[{a, [$,${WHITTLE_TEST_UNSET}]}].",
-                 "[{a, $\\\\% 5\" disk\n}, {b, \"x, ${WHITTLE_TEST_UNSET}, y\"}]."]].
+                 "[{a, $\\\\% 5\" disk\n}, {b, \"x, ${WHITTLE_TEST_UNSET}, y\"}].",
+                 "[{a, \"\\^\\\"}, {b, \"x, ${WHITTLE_TEST_UNSET}, y\"}].",
+                 "[{a, '\\^\\'}, {b, 'x, ${WHITTLE_TEST_UNSET}, y'}].",
+                 "[{a, $\\^[${WHITTLE_TEST_UNSET}}].",
+                 "[{a, $\\^\\}, {b, \"x, ${WHITTLE_TEST_UNSET}, y\"}]."]],
+    %% The text between these braces becomes nothing, as with relx, but it is no name to report.
+    ?assertEqual({0, <<"[{a, }].">>}, completed(Config, "[{a, ${, $}}].")).
 
 configurations_without_a_term(Config) ->
     [begin
@@ -142,7 +161,7 @@ configurations_without_a_term(Config) ->
          ?assertEqual({Text, 2}, {Text, Code}),
          ?assertMatch({match, _},
                       re:run(Said, "sys.config needs a value for \\${WHITTLE_TEST_UNSET}: this "
-                             "environment variable is not set or empty; set it, or write "
+                             "environment variable is empty or not set; set it, or write "
                              "\\${WHITTLE_TEST_UNSET:-DEFAULT} in sys.config.src\n$"))
      end || Text <- ["[{a, [{b, ${WHITTLE_TEST_UNSET}}]}].",
                      "[{a, [{b, ${WHITTLE_TEST_UNSET:-} }]}].",
@@ -184,8 +203,10 @@ holds(Samples, Property) ->
     Letters = proper_types:list(proper_types:oneof([$a, $b, $\s, $\t, $\n, $", $', $\\, $#])),
     made:holds(Samples, Letters, fun(L) -> Property(list_to_binary(L)) end).
 
-completed(Config, Text) ->
-    running:run(proplists:get_value(program, Config), ["configuration", file(Config, Text)],
+completed(Config, Text) -> completed(Config, "configuration", Text).
+
+completed(Config, Way, Text) ->
+    running:run(proplists:get_value(program, Config), [Way, file(Config, Text)],
                 #{env => keep}).
 
 read(Config, Text) -> said(Config, [file(Config, Text)]).

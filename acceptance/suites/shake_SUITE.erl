@@ -384,9 +384,10 @@ features_exist(_) ->
     Modules = lists:usort(maps:keys(Functions)
                           ++ lists:append([Get(modules, Feature) || {_, Feature} <- Terms])),
     Files = maps:from_list([{M, File} || M <- Modules, File <- module_file(M)]),
-    %% These belong to the debugger, to OTP 27 and to Whittle.
-    ?assertEqual([i, shell_docs_test, whittle_control, whittle_control_end],
-                 Modules -- maps:keys(Files)),
+    %% Each other module is in the newest OTP, but these belong to the debugger and to OTP 27.
+    Absent = Modules -- (maps:keys(Files) ++ [whittle_control, whittle_control_end]),
+    Newest = filelib:is_dir(filename:join(running:otp_root(), "releases/29")),
+    ?assert(not Newest orelse Absent =:= [i, shell_docs_test], Absent),
     ?assertEqual([], [{M, FA} || {M, FAs} <- maps:to_list(Functions),
                                  #{M := File} <- [Files],
                                  FA <- lists:usort(FAs) -- functions(File)]).
@@ -435,7 +436,7 @@ costs_of_dynamic_calls(Config) ->
                   "{applications, [kernel, stdlib, reader]}]}."),
     {0, _} = running:run(os:find_executable("erlc"), ["-o", Ebin, Reader]),
     _ = escript("costly", [["main([X]) -> print({reader:read(X), file:consult(X)})"]], Config),
-    Libs = os:getenv("ERL_LIBS", ""),
+    Libs = os:getenv("ERL_LIBS"),
     true = os:putenv("ERL_LIBS", out("libs", Config)),
     try
         ?assertMatch({match, _},
@@ -443,7 +444,8 @@ costs_of_dynamic_calls(Config) ->
                             "\"closed_by\":\"--data none, or remove reader and change the calls "
                             "of costly\""))
     after
-        os:putenv("ERL_LIBS", Libs)
+        Libs =:= false andalso os:unsetenv("ERL_LIBS"),
+        Libs =:= false orelse os:putenv("ERL_LIBS", Libs)
     end.
 
 %% The build tells a user who wants to ask the running program that it will not answer.

@@ -1,5 +1,5 @@
-%% Tests how examples/docket/stage refuses arguments, what it says about its nodes, and a program
-%% that ends at once.
+%% Tests how examples/docket/stage refuses arguments, what it says about its nodes, a program that
+%% ends at once, and when the stage builds its program again.
 -module(stage_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").

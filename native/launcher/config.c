@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "config.h"
 #include "flags.h"
+#include "template.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 struct scanner {
     size_t at;
     char within;    /* the quote of the string or atom that the place is in, or % in a comment */
-    int is_literal; /* whether the next character stands for itself: it follows a \ or a $ */
+    char escape;    /* $, \ or ^ if the next character belongs to a character's name: $c, \c, \^c */
     int is_unsure;  /* whether it may have seen a triple-quoted string or a sigil */
     char last[2];   /* the last characters outside of comments and white space, the latest first */
 };
@@ -29,16 +30,16 @@ static void scan(struct scanner *scanner, char c)
             scanner->within = '\0';
         return;
     }
-    if (scanner->is_literal) {
-        /* $\n is one character too. */
-        scanner->is_literal = scanner->within == '\0' && c == '\\' && scanner->last[0] == '$';
+    if (scanner->escape != '\0') {
+        scanner->escape = (scanner->escape == '$' && c == '\\') ||
+                          (scanner->escape == '\\' && c == '^') ? c : '\0';
         kept = 'a';
     } else if (scanner->within != '\0') {
-        scanner->is_literal = c == '\\';
+        scanner->escape = c == '\\' ? c : '\0';
         if (c == scanner->within)
             scanner->within = '\0';
     } else {
-        scanner->is_literal = c == '$';
+        scanner->escape = c == '$' ? c : '\0';
         if (c == '~' || (c == '"' && scanner->last[0] == '"' && scanner->last[1] == '"'))
             scanner->is_unsure = 1;
         if (is_one_of("\"'%", c))
@@ -65,16 +66,25 @@ static char first_of(const char *text)
    and <<>> need none. */
 static int needs_term(const struct scanner *scanner, const char *after)
 {
-    char from = scanner->last[0], to = first_of(after);
+    char from = scanner->last[0], to;
 
-    if (scanner->within != '\0' || scanner->is_literal || scanner->is_unsure)
+    if (scanner->within != '\0' || scanner->escape != '\0' || scanner->is_unsure)
         return 0;
+    to = first_of(after);
     if ((from == '[' && to == ']') || (from == '{' && to == '}') || (from == '<' && to == '>'))
         return 0;
     return (from == '\0' || is_one_of(",[{(|-+", from) ||
             (scanner->last[1] == '=' && from == '>') ||
             (scanner->last[1] == '<' && from == '<')) &&
            is_one_of(",]})>=:|.", to);
+}
+
+/* Returns whether NAME looks like that of a variable. In `${, $}`, which names two characters in
+   Erlang, it is a comma and more. */
+static int is_name(const char *name)
+{
+    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
+           '\0';
 }
 
 static void check_gap(void *arg, const char *before, size_t length, const char *name,
@@ -85,10 +95,10 @@ static void check_gap(void *arg, const char *before, size_t length, const char *
 
     for (; scanner->at < length; scanner->at++)
         scan(scanner, before[scanner->at]);
-    if (!needs_term(scanner, after))
+    if (!is_name(name) || !needs_term(scanner, after))
         return;
     if (asprintf(&what, "sys.config needs a value for ${%s}", name) < 0 ||
-        asprintf(&why, "this environment variable is not set or empty; set it, or write "
+        asprintf(&why, "this environment variable is empty or not set; set it, or write "
                        "${%s:-DEFAULT} in sys.config.src", name) < 0)
         refuse(EXIT_FAILED, "cannot read sys.config", "out of memory");
     refuse(EXIT_MISUSED, what, why);
@@ -96,7 +106,7 @@ static void check_gap(void *arg, const char *before, size_t length, const char *
 
 char *config_complete(const char *template)
 {
-    struct scanner scanner = {0, '\0', 0, 0, {'\0', '\0'}};
+    struct scanner scanner = {0, '\0', '\0', 0, {'\0', '\0'}};
 
-    return expand_variables(template, check_gap, &scanner);
+    return template_complete(template, check_gap, &scanner);
 }

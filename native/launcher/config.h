@@ -4,7 +4,7 @@
 
 /*
  * Returns the configuration in TEMPLATE, with values in place of the references to variables
- * (expand_variables). The caller frees the result. Ends the program when a reference becomes
+ * (template.h). The caller frees the result. Ends the program when a reference becomes
  * nothing in a place where Erlang certainly needs a term: the VM would report a syntax error, and
  * not name the variable.
  */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "flags.h"
 #include "input.h"
+#include "template.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -93,63 +94,6 @@ static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
     memcpy(buffer->bytes + buffer->length, bytes, size);
     buffer->length += size;
     buffer->bytes[buffer->length] = '\0';
-}
-
-/*
- * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: adds the variable's value to BUFFER, or
- * DEFAULT when the variable is not set or empty, and returns the length of the reference.
- * Returns 0 for any other text. LAST is the last } of the whole text: without it, a text of many
- * ${ would be searched to its end for each of them. GAP and ARG are those of expand_variables.
- */
-static size_t add_variable(struct buffer *buffer, const char *text, const char *last,
-                           gap_function *gap, void *arg)
-{
-    const char *at, *end, *other = NULL;
-    char name[256];
-    const char *value;
-    size_t length;
-
-    if (text[0] != '$' || text[1] != '{' || last == NULL || text > last)
-        return 0;
-    at = text + 2;
-    for (length = 0; at[length] != '}' && (at[length] != ':' || at[length + 1] != '-'); length++)
-        if (at[length] == '\0' || length + 1 == sizeof name)
-            return 0;
-    if (length == 0)
-        return 0;
-    memcpy(name, at, length);
-    name[length] = '\0';
-    at += length;
-    end = strchr(at, '}');
-    if (end != at)
-        other = at + strlen(":-");
-    value = getenv(name);
-    if (value != NULL && *value != '\0')
-        buffer_add(buffer, value, strlen(value));
-    else if (other != NULL && other < end)
-        buffer_add(buffer, other, (size_t)(end - other));
-    else if (gap != NULL)
-        gap(arg, buffer->bytes, buffer->length, name, end + 1);
-    return (size_t)(end - text) + 1;
-}
-
-char *expand_variables(const char *text, gap_function *gap, void *arg)
-{
-    struct buffer buffer = {NULL, 0, 0};
-    const char *last = strrchr(text, '}');
-    buffer_add(&buffer, "", 0);
-    while (*text != '\0') {
-        size_t reference = add_variable(&buffer, text, last, gap, arg);
-        if (reference == 0) {
-            buffer_add(&buffer, text, 1);
-            reference = 1;
-        }
-        if (buffer.length > MOST_EXPANDED_BYTES)
-            refuse(EXIT_MISUSED, "the values of the ${NAME} are too long",
-                   "vm.args and sys.config have at most 16 MB with them");
-        text += reference;
-    }
-    return buffer.bytes;
 }
 
 static int is_space(char c) { return c != '\0' && strchr(" \t\n\r\f\v", c) != NULL; }
@@ -287,7 +231,7 @@ void flags_add_words(struct flags *flags, char *const words[])
 
 void flags_add_template(struct flags *flags, const char *text)
 {
-    char *filled = expand_variables(text, NULL, NULL);
+    char *filled = template_complete(text, NULL, NULL);
     flags_add_text(flags, filled);
     free(filled);
 }

@@ -18,8 +18,6 @@ struct flags {
     struct words extra;    /* the words after -extra in a text: arguments of the program */
 };
 
-#define MOST_EXPANDED_BYTES (16 * 1024 * 1024)
-
 #define EXIT_FAILED 1
 #define EXIT_MISUSED 2
 
@@ -47,7 +45,7 @@ void words_add(struct words *words, const char *word);
  */
 void flags_add_text(struct flags *flags, const char *text);
 
-/* Adds the flags in TEXT after it replaced the references to variables (expand_variables). */
+/* Adds the flags in TEXT after it replaced the references to variables (template.h). */
 void flags_add_template(struct flags *flags, const char *text);
 
 /* Adds the flags in the file at PATH, as flags_add_template does. */
@@ -77,21 +75,5 @@ const char *flags_last(const struct flags *flags, const char *one, const char *o
 /* Removes every `-NAME` from the init flags, with its values, but with at most MOST of them. */
 #define ALL_VALUES ((size_t)-1)
 void flags_remove(struct flags *flags, const char *name, size_t most);
-
-/*
- * A function that expand_variables calls for a reference to the variable NAME that becomes
- * nothing. The LENGTH bytes at BEFORE are the result so far, and AFTER is the text behind the
- * reference.
- */
-typedef void gap_function(void *arg, const char *before, size_t length, const char *name,
-                          const char *after);
-
-/*
- * Returns TEXT with each ${NAME} and ${NAME:-DEFAULT} replaced by the variable's value. A
- * variable that is not set or empty becomes DEFAULT, or nothing. For each reference that becomes
- * nothing it calls GAP with ARG, unless GAP is NULL. The caller frees the result. Ends the program
- * when the result has more than MOST_EXPANDED_BYTES.
- */
-char *expand_variables(const char *text, gap_function *gap, void *arg);
 
 #endif

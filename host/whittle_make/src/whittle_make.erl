@@ -457,8 +457,8 @@ check_place(Input, Out, Options) ->
         ok -> ok
     end.
 
-%% Tells whether a path leads into a directory, or to the directory itself. In the second case,
-%% something in the path is in the directory.
+%% Tells whether a path is a directory or leads into it. If it is the directory, a file below the
+%% path is in the directory.
 is_at_or_in(Path, Dir) ->
     whittle_file:is_in(Path, Dir) orelse whittle_file:is_in(filename:join(Path, "name"), Dir).
 

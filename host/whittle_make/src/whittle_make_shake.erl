@@ -182,7 +182,7 @@ in({error, Error}) -> {error, {shake, Error}}.
 carry_out(Plan, System) ->
     Done = whittle_shake:carry_out(Plan, System),
     lists:foldl(fun whittle_system:note/2, Done,
-                whittle_shake:notes(Plan) ++ whittle_shake:unread_notes(System)
+                whittle_shake:notes(Plan) ++ whittle_shake:unread_notes(Plan, System)
                 ++ whittle_shake:load_notes(Plan, System, Done)).
 
 %% @doc Formats an error as one line for a person. The line ends with the next thing to do.

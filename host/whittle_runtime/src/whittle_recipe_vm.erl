@@ -50,7 +50,7 @@
 %% The launcher's own parts (docs/launcher.md). The linker takes `entry' first, so that it lies
 %% in the first pages of the file.
 -define(PARTS, ["entry", "main", "config", "erl", "machine", "distribution", "pack", "flags",
-                "input", "process", "signals", "vfs", "musl", "note"]).
+                "input", "process", "signals", "template", "vfs", "musl", "note"]).
 
 %% Empty parts that a VM may have in place of libraries.
 -define(WITHOUT, ["without_zstd_compressor", "without_terminfo"]).

@@ -12,14 +12,14 @@
 -import(whittle_work, [steps/1]).
 
 -export([facts/2, plan/2, carry_out/2, vm_cut/2]).
--export([turned_on/2, notes/1, load_notes/3, unread_notes/1, open_calls/1, warnings/1,
+-export([turned_on/2, notes/1, load_notes/3, unread_notes/2, open_calls/1, warnings/1,
          features/0, needed/1, kinds/0, means/1]).
 -export([format_error/1, details/1]).
 
 -export_type([plan/0, options/0, facts/0, declared/0, vm_cut/0, error/0]).
 
-%% The number of paths in a note.
--define(SHOWN_PATHS, 5).
+%% The number of paths or variables in a note.
+-define(SHOWN_NAMES, 5).
 
 %% The most modules in a message about functions that make a dynamic call.
 -define(SHOWN_MODULES, 20).
@@ -287,20 +287,26 @@ load_notes(#{missing := load, only := false}, Before, After) ->
 load_notes(_, _, _) ->
     [].
 
-%% @doc Names the packed archives, because nothing looks for names of functions in them, for a
-%% person.
--spec unread_notes(whittle_system:system()) -> [unicode:chardata()].
-unread_notes(System) ->
+%% @doc Names what may contain names of functions, and what nobody searches, for a person: packed
+%% archives, and with `--missing crash' the values that a configuration gets at each start.
+-spec unread_notes(plan(), whittle_system:system()) -> [unicode:chardata()].
+unread_notes(#{missing := Missing}, System) ->
     Paths = whittle_shake_data:unread(System),
-    Shown = lists:sublist(Paths, ?SHOWN_PATHS),
+    Variables = [Name || Missing =:= crash, Name <- whittle_shake_roots:variables(System)],
     [["Whittle did not search these archives, compressed files and large terms for names of "
-      "functions: ",
-      lists:join(", ", Shown),
-      [[" and ", whittle_number:text(length(Paths) - ?SHOWN_PATHS), " more"]
-       || length(Paths) > ?SHOWN_PATHS],
+      "functions: ", shown(Paths),
       "; if the program calls functions that only these files name, name the functions with "
       "--keep FILE"]
-     || Paths =/= []].
+     || Paths =/= []]
+        ++ [["sys.config.src gets terms from these variables at each start: ", shown(Variables),
+             "; if their values name functions that nothing else names, --missing crash removes "
+             "the functions: name them with --keep FILE"]
+            || Variables =/= []].
+
+shown(Names) ->
+    [lists:join(", ", lists:sublist(Names, ?SHOWN_NAMES)),
+     [[" and ", whittle_number:text(length(Names) - ?SHOWN_NAMES), " more"]
+      || length(Names) > ?SHOWN_NAMES]].
 
 %% @doc Lists the dynamic calls that nobody declared, and their effect, for a person.
 -spec open_calls(plan()) -> [unicode:chardata()].
@@ -418,7 +424,7 @@ in_modules([]) -> [];
 in_modules(Modules) ->
     {Shown, Hidden} = lists:split(min(?SHOWN_MODULES, length(Modules)), Modules),
     [", also in ", lists:join(", ", lists:map(fun atom_to_list/1, Shown)),
-     [io_lib:format(" and ~b more modules", [length(Hidden)]) || Hidden =/= []]].
+     [io_lib:format(" and ~b more", [length(Hidden)]) || Hidden =/= []]].
 
 %% A function that is loaded when it is called need only be present. So the plan keeps only the
 %% recorded functions hot.

@@ -92,7 +92,7 @@ costs(#{input := Input, reached := #{live := Live} = Reached, hot := Hot, missin
                                            map_size(Live))),
       dynamic => Dynamic}.
 
-%% @doc Measures the functions that the plan keeps.
+%% @doc Measures the hot functions: all that a plan for `--missing crash' keeps.
 -spec kept(whittle_shake:plan(), whittle_system:system()) -> amount().
 kept(#{summaries := Summaries} = Plan, System) ->
     {Hot, _} = hot_and_rest(Plan, System, #{}),

@@ -5,7 +5,7 @@
 -module(whittle_shake_roots).
 
 -export([start/0, result/0, application/1, recording/0, calls/3, named_calls/3, traps/1, atoms/2,
-         uses/1, made/0, flags/1]).
+         uses/1, variables/1, made/0, flags/1]).
 
 %% @doc Returns the origin of everything that each start does.
 -spec start() -> whittle_shake_reach:origin().
@@ -91,6 +91,13 @@ uses(System) ->
             || {From, Words} <- flag_words(System), Word <- Words,
                Use <- whittle_shake_source:uses(unicode:characters_to_binary([Word, ". "]))].
 
+%% @doc Lists the environment variables from which a `sys.config.src' gets terms at each start.
+-spec variables(whittle_system:system()) -> [binary()].
+variables(System) ->
+    lists:usort([Name || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
+                         filename:basename(Path) =:= <<"sys.config.src">>,
+                         Name <- whittle_template:terms_from(Bytes)]).
+
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
 made() ->
@@ -169,7 +176,8 @@ of_app(#{name := Name, spec := {application, _, Props}}) ->
     [{root(application(Name)), Value} || {Key, Value} <- Props,
                                           lists:member(Key, [mod, env, start_phases])].
 
-%% A configuration file that is not a term is left out here. Its reader reports the fault later.
+%% A configuration file that is not a term is left out here. If it is a template, templates/1 has
+%% it. Otherwise its reader reports the fault.
 of_file(_, <<".config">>, Bytes) -> [terms(Bytes)];
 of_file(<<"sys.config.src">>, _, Bytes) -> [terms(template(Bytes))];
 of_file(_, _, _) -> [].
@@ -182,18 +190,8 @@ templates(System) ->
         filename:basename(Path) =:= <<"sys.config.src">>,
         Text <- [template(Bytes)], {error, _} <- [whittle_term:parse(Text)]].
 
-template(Bytes) -> iolist_to_binary(with_values(Bytes)).
-
-%% Replaces each `${NAME}' with a number. The launcher inserts the values as text.
-with_values(Bytes) ->
-    case binary:split(Bytes, <<"${">>) of
-        [Before, After] ->
-            case binary:split(After, <<"}">>) of
-                [_, Rest] -> [Before, $0 | with_values(Rest)];
-                [_] -> [Bytes]
-            end;
-        [_] -> [Bytes]
-    end.
+%% A start without the variables uses the defaults.
+template(Bytes) -> whittle_template:with_defaults(Bytes, <<"0">>).
 
 terms(Bytes) ->
     case whittle_term:parse(Bytes) of

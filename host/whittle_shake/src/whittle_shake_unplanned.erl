@@ -1,10 +1,12 @@
 %% @hidden Finds the functions that a run called and a plan would cut.
 %%
 %% There are three causes: a fault of the shaker, a dynamic call with undeclared names, or a
-%% feature that the run used and the code does not show, as when another node called a function of
-%% it (`--whittle-rpc'). A function that an answer of a feature that
-%% is off replaces ({@link whittle_shake_feature}) does not count. The functions that only it calls
-%% do not count either: OTP's boot starts them in the whole system, and does without them.
+%% feature that the run used and the code does not show, as when another node called one of its
+%% functions (`--whittle-rpc').
+%%
+%% Some functions do not count. While a feature is off, an answer replaces some of its functions
+%% ({@link whittle_shake_feature}). OTP's boot calls these functions in the whole system, and does
+%% without them. So neither they nor the functions behind them count.
 -module(whittle_shake_unplanned).
 
 -export([unplanned/3, text/1]).
@@ -15,9 +17,9 @@
 -type unplanned() :: {mfa(), {feature, whittle_shake_feature:name()} | no_edge}.
 
 %% @doc Lists the recorded functions that the plan would cut, without those for which features
-%% that are off answer. `off' names the features that a person does without. Functions that only
-%% these features need may be missing. Of functions that call each other, the list has only the
-%% first.
+%% that are off answer. `off' names the features that a person does without. Their functions do not
+%% count either, nor do those that Whittle would keep only because of them. Of functions that call
+%% each other, the list has only the first.
 -spec unplanned([mfa()], #{features := whittle_shake_feature:features(),
                            off := [whittle_shake_feature:name()]}, whittle_shake:plan()) ->
           [unplanned()].
@@ -34,15 +36,16 @@ unplanned(Seen, #{features := Features, off := Off},
     Used = [{To, {feature, Name}}
             || {Name, Edges} <- maps:to_list(maps:without(Off, Blocked)),
                To <- taken(Edges, Called, Answered), is_map_key(To, Cut)],
-    %% A person does without these features; or the whole system starts their servers and callbacks,
-    %% and the shaken system does not; or a warning already names them.
-    Known = Off ++ [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
+    %% The whole system starts the servers and callbacks of these features, and the shaken system
+    %% does not; or a warning already names them.
+    Known = [Name || {Name, Edges} <- maps:to_list(Blocked), {To, _} <- Edges,
                      is_map_key(To, Answered)] ++ [Name || {_, {feature, Name}} <- Used],
     Behind = behind([Mfa || Mfa <- maps:keys(Cut),
                             is_map_key(Mfa, Answered) orelse is_of(Mfa, Known, Features)]
                     ++ [To || {To, _} <- Used], Cut, Summaries),
-    Left = maps:without([Mfa || {Name, Mfas} <- maps:to_list(Prices), lists:member(Name, Off),
-                                Mfa <- Mfas] ++ maps:keys(Behind), Cut),
+    Without = [Mfa || Mfa <- maps:keys(Cut), is_of(Mfa, Off, Features)]
+        ++ lists:append(maps:values(maps:with(Off, Prices))),
+    Left = maps:without(Without ++ maps:keys(Behind), Cut),
     Later = [To || Mfa <- maps:keys(Left), To <- calls(Mfa, Summaries), To =/= Mfa],
     First = case maps:without(Later, Left) of
                 None when map_size(None) =:= 0 -> Left;

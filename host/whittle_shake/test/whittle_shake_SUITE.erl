@@ -118,7 +118,7 @@ own_functions_first(_) ->
                          {Order ++ [{other, f, 0}], "and 2 more, also in other\\)"},
                          {Order ++ [{list_to_atom("m" ++ integer_to_list(N)), f, 0}
                                     || N <- lists:seq(1, 22)],
-                          "and 23 more, also in m1, .*, m20 and 2 more modules\\)"}]].
+                          "and 23 more, also in m1, .*, m20 and 2 more\\)"}]].
 
 %% Removed names
 

@@ -6,7 +6,7 @@
 
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1, funs/1,
-         features_of_configuration/1, features_of_files/1,
+         features_of_configuration/1, variables_of_configuration/1, features_of_files/1,
          modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
          deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
@@ -103,7 +103,27 @@ features_of_configuration(_) ->
     ?assertEqual([inet6], Template("[${MORE} {a, [{ip, {0, 0, 0, 0, 0, 0, 0, 1}}]}].")),
     ?assertEqual([distribution, global, inet], Template("[${MORE} {a, [{f, fun rpc:call/4}]}].")),
     ?assertEqual([distribution, global, inet], Template("[${MORE} {a, [{b, {global, c}}]}].")),
-    ?assertEqual([], Template("[${MORE} {a, [{b, {c, d}}]}].")).
+    ?assertEqual([], Template("[${MORE} {a, [{b, {c, d}}]}].")),
+    %% A start without the variable uses the default.
+    ?assertEqual([inet6], Template("[{a, [{b, {listen, [${FAMILY:-inet6}]}}]}].")),
+    ?assertEqual([distribution, global, inet], Template("[{a, [{f, ${F:-fun rpc:call/4}}]}].")).
+
+%% The values of variables may name any function.
+variables_of_configuration(_) ->
+    Notes = fun(Missing, Path, Text) ->
+                    File = #{mode => 8#644, bytes => iolist_to_binary(Text)},
+                    [unicode:characters_to_list(Note)
+                     || Note <- whittle_shake:unread_notes(
+                                  #{missing => Missing},
+                                  whittle_system:put_file(Path, File, system([?TARGET], #{})))]
+            end,
+    Template = "[{a, [{b, ${B}}, {c, \"${C}\"}, {d, ${D:-8080}}, {e, '${E:-e}@host'}]}]. % ${F}",
+    ?assertEqual(["sys.config.src gets terms from these variables at each start: B, E; if their "
+                  "values name functions that nothing else names, --missing crash removes the "
+                  "functions: name them with --keep FILE"],
+                 Notes(crash, <<"sys.config.src">>, Template)),
+    ?assertEqual([], Notes(load, <<"sys.config.src">>, Template)),
+    ?assertEqual([], Notes(crash, <<"notes.src">>, Template)).
 
 %% Files in priv turn features on likewise, if the program reads them.
 features_of_files(_) ->
@@ -269,14 +289,15 @@ archives(_) ->
     Paths = [<<"lib/a-1/", Path/binary>> || Path <- lists:sort(maps:keys(Archives))],
     System = system([?TARGET], maps:merge(Archives, Others)),
     ?assertEqual(Paths, whittle_shake_data:unread(System)),
-    [Note] = whittle_shake:unread_notes(System),
+    [Note] = whittle_shake:unread_notes(#{missing => load}, System),
     ?assertEqual("Whittle did not search these archives, compressed files and large terms for "
                  "names of functions: "
                  "lib/a-1/priv/a.zip, lib/a-1/priv/b-1.ez, lib/a-1/priv/c, lib/a-1/priv/d.tar, "
                  "lib/a-1/priv/e.tar.gz and 8 more; if the program calls functions that only "
                  "these files name, name the functions with --keep FILE",
                  unicode:characters_to_list(Note)),
-    ?assertEqual([], whittle_shake:unread_notes(system([?TARGET], Others))).
+    ?assertEqual([], whittle_shake:unread_notes(#{missing => load},
+                                                 system([?TARGET], Others))).
 
 tar(Files) ->
     File = filename:join("/tmp", "whittle-tar-" ++ os:getpid()),

@@ -27,6 +27,9 @@ read(Dir, Place, Name, Vsn, Context) ->
                File <- [filename:join(Place, Path)], filelib:is_dir(File)]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- configuration(Kept), {error, Why} <- [config(Bytes)]]
+        ++ [{bad_config, {filename:join(Place, Path), "it has a zero byte, and no start reads on"}}
+            || {<<"sys.config.src">> = Path, _, {ok, Bytes}} <- Kept,
+               binary:match(Bytes, <<0>>) =/= nomatch]
         ++ [{bad_flags, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- flags(Kept), {error, Why} <- [whittle_vm_args:check(Bytes)]],
     Env = filename:join(Place, "env.sh"),
@@ -49,8 +52,8 @@ found(Kept, CookieNotes, Env, {Dir, Place, Name, Vsn}) ->
          ++ [[Path, ": ", Note] || {Path, Bytes} <- flags(Kept),
                                    {ok, Probable} <- [whittle_vm_args:check(Bytes)],
                                    Note <- Probable]
-         ++ further(Kept) ++ lists:reverse(Notes) ++ ShellNotes ++ no_name(Script, Shell)
-         ++ outside(Dir)}.
+         ++ doubtful(Kept) ++ further(Kept) ++ lists:reverse(Notes) ++ ShellNotes
+         ++ no_name(Script, Shell) ++ outside(Dir)}.
 
 %% The start script of Mix gives the node a name.
 no_name(#{<<"RELEASE_COMMAND">> := _, <<"RELEASE_NAME">> := {_, Name}}, Shell)
@@ -61,8 +64,8 @@ no_name(_, _) -> [].
 
 %% Internal: files
 
-%% Returns the configuration that each start reads. A template replaces the other one, and becomes a
-%% configuration when it gets its values.
+%% Returns the configuration that each start reads. A sys.config.src replaces a sys.config. If it
+%% has variables, it is a configuration only with their values, and this function leaves it out.
 configuration(Kept) ->
     [{Path, Bytes} || {Path, Bytes} <- first([<<"sys.config.src">>, <<"sys.config">>], Kept),
                       Path =:= <<"sys.config">> orelse binary:match(Bytes, <<"${">>) =:= nomatch].
@@ -91,7 +94,8 @@ wrong_item({App, Settings}) when is_atom(App), length(Settings) >= 0 ->
         ++ [io_lib:format("the settings of ~ts have the key ~ts twice", [App, Key])
             || Key <- lists:usort(Keys -- lists:usort(Keys))];
 wrong_item(Item) ->
-    [io_lib:format("~0tP is not a pair of an application and its settings", [Item, 9])
+    [io_lib:format("~0tP is neither a pair of an application and its settings, nor the name of "
+                   "a further file", [Item, 9])
      || not io_lib:char_list(Item)].
 
 is_setting({Key, _}) -> is_atom(Key);
@@ -137,6 +141,13 @@ first(Names, Kept) ->
     lists:sublist([{Path, Bytes} || Name <- Names, {Path, _, {ok, Bytes}} <- Kept, Path =:= Name],
                   1).
 
+%% A template may need its values to become a configuration. More often it has a mistake.
+doubtful(Kept) ->
+    [["sys.config.src is no valid configuration with 0 in the place of its variables: ", Why,
+      "; if it is none with their values either, the program does not start"]
+     || {<<"sys.config.src">>, _, {ok, Bytes}} <- Kept,
+        {error, Why} <- [config(whittle_template:with_defaults(Bytes, <<"0">>))]].
+
 %% Names the files that a configuration names and that the release lacks. The kernel looks beside
 %% sys.config first. It gets a template, in which the launcher replaces the variables, without its
 %% directory.
@@ -144,10 +155,8 @@ further(Kept) ->
     Paths = [Path || {Path, _, _} <- Kept],
     Missing = [Name || {<<"sys.config">>, _, {ok, Bytes}} <- Kept, Name <- included(Bytes),
                        not lists:member(with_extension(Name), Paths)],
-    Variable = "\\$\\{[^}]*\\}",
     OfTemplate = [Name || {<<"sys.config.src">>, _, {ok, Bytes}} <- Kept,
-                          Name <- included(re:replace(Bytes, Variable, "0",
-                                                      [global, {return, binary}]))],
+                          Name <- included(whittle_template:with_defaults(Bytes, <<"0">>))],
     [["sys.config names further files, which must exist when the program starts: ",
       lists:join(", ", Missing)] || Missing =/= []]
         ++ [["sys.config.src names further files, which must exist when the program starts, in its "
