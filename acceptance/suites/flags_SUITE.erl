@@ -20,6 +20,7 @@ init_per_suite(Config) ->
     {0, _} = running:run(os:find_executable("gcc"),
                          ["-std=gnu11", "-Wall", "-Werror", "-fsanitize=address,undefined",
                           "-I", Launcher, "-o", Program,
+                          filename:join(Launcher, "buffer.c"),
                           filename:join(Launcher, "config.c"),
                           filename:join(Launcher, "flags.c"),
                           filename:join(Launcher, "input.c"),

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "flags.h"
+#include "buffer.h"
 #include "input.h"
 #include "template.h"
 
@@ -77,23 +78,6 @@ void words_add(struct words *words, const char *word)
     words->at = checked(realloc(words->at, (words->count + 2) * sizeof *words->at));
     words->at[words->count++] = checked(strdup(word));
     words->at[words->count] = NULL;
-}
-
-/* A string that grows. */
-struct buffer {
-    char *bytes;
-    size_t length, room;
-};
-
-static void buffer_add(struct buffer *buffer, const char *bytes, size_t size)
-{
-    if (buffer->length + size + 1 > buffer->room) {
-        buffer->room = 2 * (buffer->length + size + 1);
-        buffer->bytes = checked(realloc(buffer->bytes, buffer->room));
-    }
-    memcpy(buffer->bytes + buffer->length, bytes, size);
-    buffer->length += size;
-    buffer->bytes[buffer->length] = '\0';
 }
 
 static int is_space(char c) { return c != '\0' && strchr(" \t\n\r\f\v", c) != NULL; }

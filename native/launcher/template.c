@@ -1,45 +1,36 @@
-#define _GNU_SOURCE
 #include "template.h"
+#include "buffer.h"
 #include "flags.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The most bytes of a variable's name, with the zero at its end. */
 #define MOST_NAME_BYTES 256
 
-struct output {
-    FILE *stream;
-    char *bytes;   /* valid after a flush */
-    size_t length; /* likewise */
-    size_t written;
-};
-
-static void write_out(struct output *output, const char *bytes, size_t size)
+static void add(struct buffer *result, const char *bytes, size_t size)
 {
-    if (size > MOST_COMPLETED_BYTES - output->written)
+    if (size > MOST_COMPLETED_BYTES - result->length)
         refuse(EXIT_MISUSED, "the values of the ${NAME} are too long",
                "vm.args and sys.config have at most 16 MB with them");
-    output->written += size;
-    fwrite(bytes, 1, size, output->stream);
+    buffer_add(result, bytes, size);
 }
 
 /*
- * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: writes the variable's value, or DEFAULT when
- * the variable is empty or not set, and returns the length of the reference. Returns 0 for any
- * other text. LAST is the last } of the whole text: without it, a text of many ${ would be
- * searched to its end for each of them. GAP and ARG are those of template_complete.
+ * If TEXT begins with ${NAME} or ${NAME:-DEFAULT}: adds the variable's value to RESULT, or
+ * DEFAULT when the variable is empty or not set, and returns the length of the reference. Returns
+ * 0 for any other text. LAST is the last } of the whole text: without it, a text of many ${ would
+ * be searched to its end for each of them. GAP and ARG are those of template_complete.
  */
-static size_t replace(struct output *output, const char *text, const char *last,
-                      gap_function *gap, void *arg)
+static size_t add_variable(struct buffer *result, const char *text, const char *last,
+                           gap_function *gap, void *arg)
 {
     const char *at, *end, *other = NULL;
     char name[MOST_NAME_BYTES];
     const char *value;
     size_t length;
 
-    if (text[1] != '{' || last == NULL || text > last)
+    if (text[0] != '$' || text[1] != '{' || last == NULL || text > last)
         return 0;
     at = text + 2;
     for (length = 0; at[length] != '}' && (at[length] != ':' || at[length + 1] != '-'); length++)
@@ -54,37 +45,28 @@ static size_t replace(struct output *output, const char *text, const char *last,
     if (end != at)
         other = at + strlen(":-");
     value = getenv(name);
-    if (value != NULL && *value != '\0') {
-        write_out(output, value, strlen(value));
-    } else if (other != NULL && other < end) {
-        write_out(output, other, (size_t)(end - other));
-    } else if (gap != NULL) {
-        fflush(output->stream);
-        gap(arg, output->bytes, output->length, name, end + 1);
-    }
+    if (value != NULL && *value != '\0')
+        add(result, value, strlen(value));
+    else if (other != NULL && other < end)
+        add(result, other, (size_t)(end - other));
+    else if (gap != NULL)
+        gap(arg, result->bytes, result->length, name, end + 1);
     return (size_t)(end - text) + 1;
 }
 
 char *template_complete(const char *text, gap_function *gap, void *arg)
 {
-    struct output output = {NULL, NULL, 0, 0};
+    struct buffer result = {NULL, 0, 0};
     const char *last = strrchr(text, '}');
 
-    output.stream = open_memstream(&output.bytes, &output.length);
-    while (output.stream != NULL && *text != '\0') {
-        size_t plain = strcspn(text, "$"), reference;
-        write_out(&output, text, plain);
-        text += plain;
-        if (*text == '\0')
-            break;
-        reference = replace(&output, text, last, gap, arg);
-        if (reference == 0) {
-            write_out(&output, text, 1);
-            reference = 1;
+    add(&result, "", 0);
+    while (*text != '\0') {
+        size_t size = add_variable(&result, text, last, gap, arg);
+        if (size == 0) {
+            size = 1 + strcspn(text + 1, "$");
+            add(&result, text, size);
         }
-        text += reference;
+        text += size;
     }
-    if (output.stream == NULL || ferror(output.stream) || fclose(output.stream) != 0)
-        refuse(EXIT_FAILED, "cannot replace the variables", "out of memory");
-    return output.bytes;
+    return result.bytes;
 }
