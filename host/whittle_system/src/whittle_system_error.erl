@@ -365,8 +365,11 @@ askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 %% A compiler's error begins with the place: `file.erl:7:'. The errors after the first one often
 %% follow from it.
 first_error(Output) ->
-    case re:run(Output, "^[^ %\\s].*:\\d+:.*$", [multiline, {capture, first, binary}]) of
-        {match, [Line]} -> Line;
+    case re:run(Output, "^[^ %\\s].*:\\d+:.*$", [multiline, global, {capture, first, binary}]) of
+        {match, Lines} ->
+            IsWarning = fun([Line]) -> binary:match(Line, <<": Warning: ">>) =/= nomatch end,
+            [Line] = hd(lists:dropwhile(IsWarning, Lines) ++ Lines),
+            Line;
         nomatch -> tail(Output)
     end.
 

@@ -267,7 +267,14 @@ names_of_otp(Config) ->
                      ", and every output has OTP's part of that name: rename yours$"),
          ?assertMatch({error, {name_of_otp, {Name, Dir}}},
                       whittle_read:check_input(Dir, #{otp => "29"}))
-     end || Name <- [kernel, stdlib, erts]].
+     end || Name <- [kernel, stdlib, erts]],
+    %% Before rebar3 runs.
+    made:file(in("project/rebar.config", Config), ""),
+    [begin
+         File = made:file(in("project/" ++ Path ++ "kernel.app.src", Config), ""),
+         refused(in("project", Config), name_of_otp, "has the application kernel, and every"),
+         ok = file:delete(File)
+     end || Path <- ["src/", "apps/a/src/", "lib/a/src/"]].
 
 %% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
@@ -659,6 +666,10 @@ does_not_compile(Config) ->
     made:file(filename:join(Dir, "src/broken.app.src"), "{application, broken, [{vsn, \"1\"}]}."),
     made:file(filename:join(Dir, "src/broken.erl"), "-module(broken).\nf( -> ok.\n"),
     refused(Dir, not_compiled, "does not compile.*broken.erl:2"),
+    %% A warning before the error.
+    made:file(filename:join(Dir, "src/a.erl"), "-module(a). f() -> ok.\n"),
+    refused(Dir, not_compiled, "erlc printed: .*broken.erl:2"),
+    ok = file:delete(filename:join(Dir, "src/a.erl")),
     made:file(filename:join(Dir, "rebar.config"), ""),
     refused(Dir, not_compiled, "rebar3 compile printed.*broken.erl").
 
