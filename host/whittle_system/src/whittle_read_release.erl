@@ -95,27 +95,29 @@ rel(Place) ->
             case whittle_term:parse(bytes(File)) of
                 {ok, [{release, {Name, Vsn}, {erts, Erts}, Apps}]} when length(Apps) >= 0 ->
                     lists:all(fun io_lib:char_list/1, [Name, Vsn, Erts]) orelse
-                        fail({bad_rel_file, {File, "has a name or a version that is not a "
+                        fail({bad_rel_file, {File, "it has a name or a version that is not a "
                                                    "string"}}),
                     plain_names([{"the release's name", Name}, {"the release's version", Vsn},
                                  {"the version of ERTS", Erts}], File),
                     Listed = [rel_app(App, File) || App <- Apps],
                     ok = listed_once([App || {App, _, _} <- Listed], File),
                     {{Name, Vsn}, Erts, Listed};
-                {ok, _} -> fail({bad_rel_file, {File, "is not a release term"}});
+                {ok, _} -> fail({bad_rel_file, {File, "it is not a release term"}});
                 {error, Why} -> fail({bad_rel_file, {File, Why}})
             end;
-        [] -> fail({bad_rel_file, {Place, "holds no .rel file"}});
+        [] -> fail({bad_rel_file, {Place, "it holds no .rel file"}});
         Several ->
             Names = [filename:basename(File) || File <- Several],
-            fail({bad_rel_file, {Place, ["holds several .rel files: ", lists:join(", ", Names)]}})
+            fail({bad_rel_file,
+                  {Place, ["it holds several .rel files: ", lists:join(", ", Names)]}})
     end.
 
 listed_once(Names, File) ->
     case Names -- lists:usort(Names) of
         [] -> ok;
         [Twice | _] ->
-            fail({bad_rel_file, {File, ["lists the application ", atom_to_list(Twice), " twice"]}})
+            fail({bad_rel_file,
+                  {File, ["it lists the application ", atom_to_list(Twice), " twice"]}})
     end.
 
 rel_app(App, File) ->
@@ -128,11 +130,11 @@ rel_app(App, File) ->
             _ -> {none, none, none}
         end,
     is_atom(Name) andalso io_lib:char_list(Vsn) orelse
-        fail({bad_rel_file, {File, "lists a term that is not an application"}}),
+        fail({bad_rel_file, {File, "it lists a term that is not an application"}}),
     lists:member(Type, [permanent, transient, temporary, load, none]) orelse
-        fail({bad_rel_file, {File, io_lib:format("gives the application ~ts the start type ~0tp; "
-                                                 "the types are permanent, transient, temporary, "
-                                                 "load and none", [Name, Type])}}),
+        fail({bad_rel_file, {File, io_lib:format("it gives the application ~ts the start type "
+                                                 "~0tp; the types are permanent, transient, "
+                                                 "temporary, load and none", [Name, Type])}}),
     plain_names([{"the application's name", Name}, {"the application's version", Vsn}], File),
     {Name, Vsn, Type}.
 

@@ -597,7 +597,7 @@ bad_release(Config) ->
               "{release, {x, \"1\"}, {erts, \"1\"}, []}."),
     refused(Dir, bad_rel_file, "a name or a version that is not a string"),
     made:file(filename:join(Dir, "releases/1/x.rel"), "{release, x}."),
-    refused(Dir, bad_rel_file, "x.rel: is not a release term"),
+    refused(Dir, bad_rel_file, "x.rel: it is not a release term"),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/start.boot"), <<"garbage">>),
     refused(Dir, bad_own_boot, "start.boot is not a boot file"),
@@ -614,7 +614,7 @@ several_releases(Config) ->
     Dir = in("rel", Config),
     release(Dir, "1.2.3", "[]"),
     made:file(filename:join(Dir, "releases/1/y.rel"), "{release, y}."),
-    refused(Dir, bad_rel_file, "/releases/1: holds several .rel files: x.rel, y.rel").
+    refused(Dir, bad_rel_file, "/releases/1: it holds several .rel files: x.rel, y.rel").
 
 %% Protocols are modules of the input like any other.
 consolidated(Config) ->
@@ -997,9 +997,9 @@ odd_names_in_releases(Config) ->
                  {"[{'../../x', \"1\"}]", "x", "1",
                   "the application's name `../../x' contains a /"},
                  {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' contains a /"},
-                 {"[{x, \"1\"}, {x, \"1\"}]", "x", "1", "x.rel: lists the application x twice; "},
+                 {"[{x, \"1\"}, {x, \"1\"}]", "x", "1", "x.rel: it lists the application x twice; "},
                  {"[{x, \"1\", bogus}]", "x", "1",
-                  "x.rel: gives the application x the start type bogus; the types are permanent"}]
+                  "x.rel: it gives the application x the start type bogus; the types are permanent"}]
                 ++ [{"[]", [$x, Format, $y], "1", "y' contains an invisible format character"}
                     || Format <- [16#AD, 16#200B, 16#200F, 16#202A, 16#202E, 16#2060, 16#2064,
                                   16#2066, 16#206F, 16#FEFF, 16#E0020]]],
