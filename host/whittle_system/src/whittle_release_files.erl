@@ -128,11 +128,17 @@ content(Path, Bytes) ->
     case re:run(filename:basename(Path), "^vm\\.args|(^|\\.)args(\\.|$)", [{capture, none}]) of
         match ->
             case whittle_vm_args:without_cookie(Bytes) of
-                {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)]};
+                {Rest, true} -> {Rest, [whittle_vm_args:cookie_note(Path)
+                                        | unused(Path, Bytes, Rest)]};
                 {_, false} -> {Bytes, []}
             end;
         nomatch -> {Bytes, []}
     end.
+
+%% Names the variables that only a removed cookie had.
+unused(Path, Before, After) ->
+    [["the variable ", Name, " in ", Path, " has no effect"]
+     || Name <- whittle_template:variables(Before) -- whittle_template:variables(After)].
 
 %% Returns the file of flags that each start reads. A template replaces the other one.
 flags(Kept) -> first([<<"vm.args.src">>, <<"vm.args">>], Kept).

@@ -2,7 +2,7 @@
 %% `${NAME:-DEFAULT}', which the launcher replaces at each start (`native/launcher/template.c').
 -module(whittle_template).
 
--export([with_defaults/2, terms_from/1]).
+-export([with_defaults/2, variables/1, terms_from/1]).
 
 %% The most bytes of a variable's name in the launcher.
 -define(MOST_NAME, 255).
@@ -17,6 +17,10 @@ with_defaults(Text, Other) ->
                           {_, Default} -> Default;
                           Plain -> Plain
                       end || Piece <- pieces(Text)]).
+
+%% @doc Lists the variables of a template.
+-spec variables(binary()) -> [Name :: binary()].
+variables(Text) -> lists:usort([Name || {Name, _} <- pieces(Text)]).
 
 %% @doc Lists the variables that give a configuration its terms, and not only parts of strings and
 %% comments. It leaves out those with a number as their default. If the text is not Erlang without

@@ -886,6 +886,11 @@ bad_config(Config) ->
     ?assertMatch("sys.config.src is no valid configuration with 0 in the place of its variables: "
                  "line 1" ++ _, lists:flatten(Doubtful)),
     made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]}, \"more\"]."),
+    made:file(in("rel/releases/1/vm.args.src", Config), "-setcookie ${CK}\n-sname ${N:-n}\n"),
+    {ok, {_, _, Cookie}} = release_files(Dir),
+    ?assert(lists:member("the variable CK in vm.args.src has no effect",
+                         [lists:flatten(io_lib:format("~ts", [Note])) || Note <- Cookie])),
+    ok = file:delete(in("rel/releases/1/vm.args.src", Config)),
     %% No start reads this one.
     made:file(in("rel/releases/1/sys.config", Config), "[{a,"),
     {ok, {_, _, [Note]}} = release_files(Dir),
@@ -997,9 +1002,10 @@ odd_names_in_releases(Config) ->
                  {"[{'../../x', \"1\"}]", "x", "1",
                   "the application's name `../../x' contains a /"},
                  {"[{x, \"../x\"}]", "x", "1", "the application's version `../x' contains a /"},
-                 {"[{x, \"1\"}, {x, \"1\"}]", "x", "1", "x.rel: it lists the application x twice; "},
+                 {"[{x, \"1\"}, {x, \"1\"}]", "x", "1",
+                  "x.rel: it lists the application x twice; "},
                  {"[{x, \"1\", bogus}]", "x", "1",
-                  "x.rel: it gives the application x the start type bogus; the types are permanent"}]
+                  "x.rel: it gives the application x the start type bogus; the types are perm"}]
                 ++ [{"[]", [$x, Format, $y], "1", "y' contains an invisible format character"}
                     || Format <- [16#AD, 16#200B, 16#200F, 16#202A, 16#202E, 16#2060, 16#2064,
                                   16#2066, 16#206F, 16#FEFF, 16#E0020]]],
