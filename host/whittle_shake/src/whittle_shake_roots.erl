@@ -199,9 +199,10 @@ terms(Bytes) ->
         {error, _} -> []
     end.
 
-%% Reads the flags in `vm.args', and in the variables that `env.sh' sets for the VM.
+%% Reads the flags in `vm.args', which is a template too, and in the variables that `env.sh' sets
+%% for the VM.
 flag_words(System) ->
-    [{Path, words(Bytes)}
+    [{Path, words(template(Bytes))}
      || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
         filename:basename(Path) =:= <<"vm.args">>]
         ++ [{["the variable ", Name], words(Value)}

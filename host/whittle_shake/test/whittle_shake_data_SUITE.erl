@@ -90,8 +90,8 @@ features_of_configuration(_) ->
     ?assertEqual([distribution, global, inet], Flags("-a key {global,name}") -- [terms]),
     ?assertEqual([inet6], Flags("-a key '{0,0,0,0,0,0,0,1}'") -- [terms]),
     %% Calls turn their features on, also those of modules whose names are common atoms.
-    ?assertEqual([distribution, global, inet],
-                 Flags("-eval 'rpc:call(n, m, f, []).'") -- [eval, terms]),
+    [?assertEqual([distribution, global, inet], Flags(["-eval '", Text, "'"]) -- [eval, terms])
+     || Text <- ["rpc:call(n, m, f, []).", "${CALL:-rpc:call(n, m, f, [])}."]],
     ?assertEqual([distribution, global, inet], On(fun global:whereis_name/1)),
     ?assertEqual([disk_log], On(fun ets:tab2file/2)),
     %% A template may be a term only with its values.
@@ -321,6 +321,7 @@ flags(_) ->
                               {"-eval \"target:live()\"", {target, live, 0}},
                               {"-a key '[{target, live, []}]'", live},
                               {"-proto_dist inet_tls", inet_tls_dist},
+                              {"-proto_dist ${P:-inet_tls}", inet_tls_dist},
                               {"-epmd_module target # a comment", target}]],
     ?assertEqual(["-s", "-eval"], whittle_shake_roots:flags(put_flags("-s a b -eval x",
                                                                       system([], #{})))).
@@ -388,7 +389,7 @@ module([First | _]) ->
     Name.
 
 put_flags(Flags, System) ->
-    whittle_system:put_file(<<"vm.args">>, #{mode => 8#644, bytes => list_to_binary(Flags)},
+    whittle_system:put_file(<<"vm.args">>, #{mode => 8#644, bytes => iolist_to_binary(Flags)},
                             System).
 
 %% The names and calls of the roots that belong to the module `target'.

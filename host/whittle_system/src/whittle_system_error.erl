@@ -363,14 +363,16 @@ askers(release) -> "the release lists";
 askers(Names) -> [list(Names), case Names of [_] -> " needs"; _ -> " need" end].
 
 %% A compiler's error begins with the place: `file.erl:7:'. The errors after the first one often
-%% follow from it.
+%% follow from it. If it has no line, as for an unknown parse transform, it comes last.
 first_error(Output) ->
-    case re:run(Output, "^[^ %\\s].*:\\d+:.*$", [multiline, global, {capture, first, binary}]) of
-        {match, Lines} ->
-            IsWarning = fun([Line]) -> binary:match(Line, <<": Warning: ">>) =/= nomatch end,
-            [Line] = hd(lists:dropwhile(IsWarning, Lines) ++ Lines),
-            Line;
-        nomatch -> tail(Output)
+    Lines = case re:run(Output, "^[^ %\\s].*:\\d+:.*$", [multiline, global,
+                                                         {capture, first, binary}]) of
+                {match, Found} -> lists:append(Found);
+                nomatch -> []
+            end,
+    case [Line || Line <- Lines, binary:match(Line, <<": Warning: ">>) =:= nomatch] of
+        [First | _] -> First;
+        [] -> tail(Output)
     end.
 
 %% The last lines of the output, on one line

@@ -6,7 +6,7 @@
 
 %% The most bytes of a variable's name in the launcher.
 -define(MOST_NAME, 255).
-%% Stands for a reference in a text that erl_scan reads.
+%% Stands for a reference in a text of which the scanner makes tokens.
 -define(MARK, <<"whittle_reference">>).
 
 %% @doc Replaces each reference by its default, or by another text if it has none.
@@ -23,40 +23,47 @@ with_defaults(Text, Other) ->
 variables(Text) -> lists:usort([Name || {Name, _} <- pieces(Text)]).
 
 %% @doc Lists the variables that give a configuration its terms, and not only parts of strings and
-%% comments. It leaves out those with a number as their default. If the text is not Erlang without
-%% the values, all other variables count.
+%% comments. It leaves out a variable with a number as its default if no other text touches it.
+%% If the text is not Erlang without the values, all other variables count.
 -spec terms_from(binary()) -> [Name :: binary()].
 terms_from(Text) ->
     Pieces = pieces(Text),
     References = [Reference || {_, _} = Reference <- Pieces],
-    Marked = [case Piece of
-                  {_, _} -> ?MARK;
-                  Plain -> Plain
-              end || Piece <- Pieces],
-    lists:usort([Name || {{Name, Default}, true} <- lists:zip(References, outside(Marked,
-                                                                                  References)),
-                         not is_number_text(Default)]).
+    Marked = iolist_to_binary([case Piece of
+                                   {_, _} -> ?MARK;
+                                   Plain -> Plain
+                               end || Piece <- Pieces]),
+    Placed = lists:zip(References, places(Marked, References)),
+    lists:usort([Name || {{Name, Default}, Place} <- Placed,
+                         Place =:= part
+                             orelse Place =:= whole andalso not is_number_text(Default)]).
 
-%% Tells of each reference whether it is outside of strings and comments.
-outside(Marked, References) ->
-    Text = unicode:characters_to_list(Marked),
-    case is_list(Text) andalso erl_scan:string(Text, {1, 1}, [return, text]) of
-        {ok, Tokens, _} ->
-            Found = [not lists:member(erl_scan:category(Token), [string, comment])
-                     || Token <- Tokens,
-                        _ <- binary:matches(unicode:characters_to_binary(erl_scan:text(Token)),
-                                            ?MARK)],
+%% Tells of each reference whether it is a whole token or part of one. `text' stands for strings and
+%% comments.
+places(Marked, References) ->
+    case whittle_term:all_tokens(Marked) of
+        {ok, Tokens} ->
+            Found = lists:append([places(Token) || Token <- Tokens]),
             %% The text may have the mark itself.
             case length(Found) =:= length(References) of
                 true -> Found;
-                false -> [true || _ <- References]
+                false -> [whole || _ <- References]
             end;
-        _ -> [true || _ <- References]
+        error -> [whole || _ <- References]
     end.
 
+places(Token) ->
+    Text = unicode:characters_to_binary(erl_scan:text(Token)),
+    Place = case lists:member(erl_scan:category(Token), [string, comment]) of
+                true -> text;
+                false when Text =:= ?MARK -> whole;
+                false -> part
+            end,
+    [Place || _ <- binary:matches(Text, ?MARK)].
+
 is_number_text(Text) ->
-    case erl_scan:string(binary_to_list(Text)) of
-        {ok, [{Kind, _, _}], _} -> Kind =:= integer orelse Kind =:= float;
+    case whittle_term:all_tokens(Text) of
+        {ok, [Token]} -> lists:member(erl_scan:category(Token), [integer, float]);
         _ -> false
     end.
 

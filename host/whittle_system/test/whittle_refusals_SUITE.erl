@@ -669,6 +669,10 @@ does_not_compile(Config) ->
     %% A warning before the error.
     made:file(filename:join(Dir, "src/a.erl"), "-module(a). f() -> ok.\n"),
     refused(Dir, not_compiled, "erlc printed: .*broken.erl:2"),
+    made:file(filename:join(Dir, "src/broken.erl"),
+              "-module(broken).\n-compile({parse_transform, nope}).\n"),
+    refused(Dir, not_compiled, "erlc printed: .*undefined parse transform 'nope'"),
+    made:file(filename:join(Dir, "src/broken.erl"), "-module(broken).\nf( -> ok.\n"),
     ok = file:delete(filename:join(Dir, "src/a.erl")),
     made:file(filename:join(Dir, "rebar.config"), ""),
     refused(Dir, not_compiled, "rebar3 compile printed.*broken.erl").

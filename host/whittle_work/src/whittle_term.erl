@@ -2,7 +2,7 @@
 %% from files.
 -module(whittle_term).
 
--export([parse/1, tokens/1, begins/2, text/1, is_text/1, all/2]).
+-export([parse/1, tokens/1, all_tokens/1, begins/2, text/1, is_text/1, all/2]).
 
 %% The most letters and digits in a row. The time to read a number grows with the square of its
 %% digits: 4 ms for so many, and minutes for millions of them, in which no signal can end the VM.
@@ -35,6 +35,16 @@ tokens(Bytes) ->
     case whittle_bounded:check_text(Bytes) of
         ok -> tokens(text(without(long_words(Bytes), Bytes)), []);
         {error, _} -> []
+    end.
+
+%% @doc Reads all tokens of a text of unknown origin, also white space and comments, each with its
+%% text. There are none if erl_scan cannot read all of the text, or not safely.
+-spec all_tokens(binary()) -> {ok, [erl_scan:token()]} | error.
+all_tokens(Bytes) ->
+    case whittle_bounded:check_text(Bytes) =:= ok andalso long_words(Bytes) =:= []
+         andalso erl_scan:string(text(Bytes), 1, [return, text]) of
+        {ok, Tokens, _} -> {ok, Tokens};
+        _ -> error
     end.
 
 %% @doc Tells whether a text begins with a term. The term must end within the given number of
@@ -124,8 +134,26 @@ is_term(Tokens) ->
 parse_term(Tokens) ->
     case bits(Tokens, 0) > ?MOST_BITS of
         true -> {error, {element(2, hd(Tokens)), ?MODULE, too_large}};
-        false -> erl_parse:parse_term(Tokens)
+        false -> erl_parse:parse_term(without_sigils(Tokens))
     end.
+
+%% The parser of OTP 25 and 26 knows no sigils (`~"text"'). Their scanner gives the prefix and the
+%% string as separate tokens.
+without_sigils([{'~', Line}, {string, _, _} = Text | Tokens]) ->
+    binary(Line, Text) ++ without_sigils(Tokens);
+without_sigils([{'~', Line}, {atom, _, b}, {string, _, _} = Text | Tokens]) ->
+    binary(Line, Text) ++ without_sigils(Tokens);
+without_sigils([{'~', Line}, {var, _, 'B'}, {string, _, _} = Text | Tokens]) ->
+    binary(Line, Text) ++ without_sigils(Tokens);
+without_sigils([{'~', _}, {atom, _, s}, {string, _, _} = Text | Tokens]) ->
+    [Text | without_sigils(Tokens)];
+without_sigils([{'~', _}, {var, _, 'S'}, {string, _, _} = Text | Tokens]) ->
+    [Text | without_sigils(Tokens)];
+without_sigils([Token | Tokens]) ->
+    [Token | without_sigils(Tokens)];
+without_sigils([]) -> [].
+
+binary(Line, Text) -> [{'<<', Line}, Text, {'/', Line}, {atom, Line, utf8}, {'>>', Line}].
 
 %% Adds up the sizes of segments. The size behind a string is that of each of its characters.
 bits([{string, _, Text} | Tokens], Characters) -> bits(Tokens, Characters + length(Text));

@@ -4,9 +4,10 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([terms/1, too_many_names/1, long_numbers/1, large_binaries/1, encodings/1]).
+-export([terms/1, sigils/1, all_tokens/1, too_many_names/1,
+         long_numbers/1, large_binaries/1, encodings/1]).
 
-all() -> [terms, too_many_names, long_numbers, large_binaries, encodings].
+all() -> [terms, sigils, all_tokens, too_many_names, long_numbers, large_binaries, encodings].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -30,6 +31,22 @@ terms(Config) ->
                   <<"\"ä\".\n"/utf8>>]],
     made:holds(500, proper_types:list(proper_types:elements("a1. \n{}[]\"',%$#")),
                fun(Text) -> Same(list_to_binary(Text)) end).
+
+%% The parser reads these on each OTP.
+sigils(_) ->
+    [?assertEqual({Text, {ok, [Term]}}, {Text, whittle_term:parse(Text)})
+     || {Text, Term} <- [{<<"~\"a\\nb\".">>, <<"a\nb">>},
+                         {<<"[~b\"a\", {~B\"b\"}].">>, [<<"a">>, {<<"b">>}]},
+                         {<<"[~s\"a\", ~S\"b\"].">>, ["a", "b"]},
+                         {<<"~\"\303\244\".">>, <<"\303\244">>}]],
+    [?assertMatch({Text, {error, _}}, {Text, whittle_term:parse(Text)})
+     || Text <- [<<"~.">>, <<"[~a].">>, <<"~x\"a\".">>]].
+
+all_tokens(_) ->
+    {ok, Tokens} = whittle_term:all_tokens(<<"{a, % b\n\"c\"}">>),
+    ?assertEqual("{a, % b\n\"c\"}", lists:append([erl_scan:text(Token) || Token <- Tokens])),
+    [?assertEqual(error, whittle_term:all_tokens(Text))
+     || Text <- [<<"\"a">>, binary:copy(<<"9">>, 20_001)]].
 
 %% Reading a number of three million digits takes minutes.
 long_numbers(_) ->
@@ -89,6 +106,7 @@ too_many_names() ->
     Before = erlang:system_info(atom_count),
     [begin
          {error, Words} = whittle_term:parse(Bytes),
+         error = whittle_term:all_tokens(Bytes),
          ?assertMatch({match, _}, re:run(Words, "^it has more different names than Whittle "))
      end || Bytes <- [Text(1, Room),
                       Quoted("", [[$!, Name(N), $!] || N <- lists:seq(1, Room)]),
