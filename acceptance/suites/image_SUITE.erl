@@ -154,6 +154,7 @@ cut(Config) ->
            fun(A, B, Wire) ->
                    press(A),
                    expect(B, "shown [0-9A-F]{16} 1: LED on"),
+                   waits(A, "taken 1, waiting 0"),
                    Wire ! cut,
                    expect(A, "down [0-9A-F]{16}"),
                    press(A),
@@ -170,6 +171,7 @@ off_and_on(Config) ->
            fun(A, B, Wire) ->
                    press(A),
                    expect(B, "shown [0-9A-F]{16} 1: LED on"),
+                   waits(A, "taken 1, waiting 0"),
                    machine:stop(B),
                    expect(A, "down [0-9A-F]{16}"),
                    press(A),
@@ -189,7 +191,7 @@ press(Board) ->
         _ -> press(Board)
     end.
 
-%% Asks until the board has noticed the press.
+%% Asks until the board has noticed the press, or the answer of the other board.
 waits(Board, Words) ->
     machine:say(Board, "info\n"),
     case re:run(expect(Board, "^boot .*taken"), Words, [{capture, none}]) of
