@@ -209,7 +209,14 @@ flag_words(System) ->
             || {<<"ERL_", _/binary>> = Name, {_, Value}}
                    <- lists:sort(maps:to_list(whittle_system:env(System)))].
 
-words(Bytes) -> [whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)].
+words(Bytes) ->
+    with_env([whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)]).
+
+%% `-env ERL_FLAGS "-s a"' sets a variable with flags.
+with_env(["-env", "ERL_" ++ _, Value | Words]) ->
+    words(unicode:characters_to_binary(Value)) ++ with_env(Words);
+with_env([Word | Words]) -> [Word | with_env(Words)];
+with_env([]) -> [].
 
 in_erlang(Word, Modules) ->
     whittle_shake_source:in_erlang(unicode:characters_to_binary(Word), Modules).

@@ -322,6 +322,7 @@ flags(_) ->
                               {"-a key '[{target, live, []}]'", live},
                               {"-proto_dist inet_tls", inet_tls_dist},
                               {"-proto_dist ${P:-inet_tls}", inet_tls_dist},
+                              {"-env ERL_FLAGS \"-eval 'target:live()'\"", {target, live, 0}},
                               {"-epmd_module target # a comment", target}]],
     ?assertEqual(["-s", "-eval"], whittle_shake_roots:flags(put_flags("-s a b -eval x",
                                                                       system([], #{})))).

@@ -1,5 +1,5 @@
-%% @doc Parses terms in text form. It reads from memory the same texts that `file:consult/1' reads
-%% from files.
+%% @doc Parses terms in text form. It reads from memory the same texts that `file:consult/1' of
+%% OTP 29 reads from files.
 -module(whittle_term).
 
 -export([parse/1, tokens/1, all_tokens/1, begins/2, text/1, is_text/1, all/2]).
@@ -19,7 +19,7 @@
 -spec parse(binary()) -> {ok, [term()]} | {error, unicode:chardata()}.
 parse(Bytes) ->
     case {whittle_bounded:check_text(Bytes), long_words(Bytes)} of
-        {ok, []} -> terms(text(Bytes), 1, []);
+        {ok, []} -> terms(source(Bytes), 1, []);
         {ok, _} ->
             {error, io_lib:format("it has more than ~b letters and digits in a row: divide them",
                                   [?LONGEST_WORD])};
@@ -33,7 +33,7 @@ parse(Bytes) ->
 -spec tokens(binary()) -> [erl_scan:token()].
 tokens(Bytes) ->
     case whittle_bounded:check_text(Bytes) of
-        ok -> tokens(text(without(long_words(Bytes), Bytes)), []);
+        ok -> tokens(source(without(long_words(Bytes), Bytes)), []);
         {error, _} -> []
     end.
 
@@ -42,7 +42,7 @@ tokens(Bytes) ->
 -spec all_tokens(binary()) -> {ok, [erl_scan:token()]} | error.
 all_tokens(Bytes) ->
     case whittle_bounded:check_text(Bytes) =:= ok andalso long_words(Bytes) =:= []
-         andalso erl_scan:string(text(Bytes), 1, [return, text]) of
+         andalso erl_scan:string(source(Bytes), 1, [return, text]) of
         {ok, Tokens, _} -> {ok, Tokens};
         _ -> error
     end.
@@ -53,7 +53,7 @@ all_tokens(Bytes) ->
 begins(Bytes, Within) ->
     Begin = binary:part(Bytes, 0, min(Within, byte_size(Bytes))),
     First = without(long_words(Begin), Begin),
-    case whittle_bounded:check_text(First) =:= ok andalso erl_scan:tokens([], text(First), 1) of
+    case whittle_bounded:check_text(First) =:= ok andalso erl_scan:tokens([], source(First), 1) of
         {done, {ok, Tokens, _}, _} -> is_term(Tokens);
         {more, Continuation} when byte_size(Bytes) < Within ->
             case erl_scan:tokens(Continuation, eof, 1) of
@@ -88,6 +88,13 @@ text(Bytes) ->
 is_text(Bytes) ->
     epp:read_encoding_from_binary(Bytes) =:= latin1
         orelse is_list(unicode:characters_to_list(Bytes)).
+
+%% The text may be for a newer OTP than the one that runs.
+source(Bytes) ->
+    case list_to_integer(erlang:system_info(otp_release)) < 27 of
+        true -> whittle_syntax:older(text(Bytes));
+        false -> text(Bytes)
+    end.
 
 tokens(Text, Found) ->
     case erl_scan:tokens([], Text, 1) of
@@ -134,26 +141,8 @@ is_term(Tokens) ->
 parse_term(Tokens) ->
     case bits(Tokens, 0) > ?MOST_BITS of
         true -> {error, {element(2, hd(Tokens)), ?MODULE, too_large}};
-        false -> erl_parse:parse_term(without_sigils(Tokens))
+        false -> erl_parse:parse_term(Tokens)
     end.
-
-%% The parser of OTP 25 and 26 knows no sigils (`~"text"'). Their scanner gives the prefix and the
-%% string as separate tokens.
-without_sigils([{'~', Line}, {string, _, _} = Text | Tokens]) ->
-    binary(Line, Text) ++ without_sigils(Tokens);
-without_sigils([{'~', Line}, {atom, _, b}, {string, _, _} = Text | Tokens]) ->
-    binary(Line, Text) ++ without_sigils(Tokens);
-without_sigils([{'~', Line}, {var, _, 'B'}, {string, _, _} = Text | Tokens]) ->
-    binary(Line, Text) ++ without_sigils(Tokens);
-without_sigils([{'~', _}, {atom, _, s}, {string, _, _} = Text | Tokens]) ->
-    [Text | without_sigils(Tokens)];
-without_sigils([{'~', _}, {var, _, 'S'}, {string, _, _} = Text | Tokens]) ->
-    [Text | without_sigils(Tokens)];
-without_sigils([Token | Tokens]) ->
-    [Token | without_sigils(Tokens)];
-without_sigils([]) -> [].
-
-binary(Line, Text) -> [{'<<', Line}, Text, {'/', Line}, {atom, Line, utf8}, {'>>', Line}].
 
 %% Adds up the sizes of segments. The size behind a string is that of each of its characters.
 bits([{string, _, Text} | Tokens], Characters) -> bits(Tokens, Characters + length(Text));

@@ -4,10 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([terms/1, sigils/1, all_tokens/1, too_many_names/1,
+-export([terms/1, new_strings/1, older_strings/1, all_tokens/1, too_many_names/1,
          long_numbers/1, large_binaries/1, encodings/1]).
 
-all() -> [terms, sigils, all_tokens, too_many_names, long_numbers, large_binaries, encodings].
+all() -> [terms, new_strings, older_strings, all_tokens, too_many_names, long_numbers,
+          large_binaries, encodings].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -32,15 +33,34 @@ terms(Config) ->
     made:holds(500, proper_types:list(proper_types:elements("a1. \n{}[]\"',%$#")),
                fun(Text) -> Same(list_to_binary(Text)) end).
 
-%% The parser reads these on each OTP.
-sigils(_) ->
-    [?assertEqual({Text, {ok, [Term]}}, {Text, whittle_term:parse(Text)})
-     || {Text, Term} <- [{<<"~\"a\\nb\".">>, <<"a\nb">>},
-                         {<<"[~b\"a\", {~B\"b\"}].">>, [<<"a">>, {<<"b">>}]},
-                         {<<"[~s\"a\", ~S\"b\"].">>, ["a", "b"]},
-                         {<<"~\"\303\244\".">>, <<"\303\244">>}]],
+%% The strings of OTP 27. OTP 29 gives the same results.
+new_strings(_) ->
+    [?assertEqual({Text, {ok, Terms}}, {Text, whittle_term:parse(Text)})
+     || {Text, Terms} <-
+            [{<<"~\"a\\nb\".">>, [<<"a\nb">>]},
+             {<<"[~b\"a\", {~B[b\\]}].">>, [[<<"a">>, {<<"b\\">>}]]},
+             {<<"[~s(a\"), ~S\"b\\\"].">>, [["a\"", "b\\"]]}, {<<"~\"\".">>, [<<>>]},
+             {<<"~'a\\'b'.">>, [<<"a'b">>]}, {<<"~\"\303\244\".">>, [<<"\303\244">>]},
+             {<<"{$\", $\\\", $~, 'a~\"b', \"~\"}. % ~\"\n">>, [{$", $", $~, 'a~"b', "~"}]},
+             {<<"\"\"\"\n  He said \"x\\n\n   y\n  \"\"\".">>, ["He said \"x\\n\n y"]},
+             {<<"[\"\"\" \n\"\"\", a].">>, [["", a]]},
+             {<<"~\"\"\"\n a\\b\n \"\"\".">>, [<<"a\\b">>]},
+             {<<"\"\"\"\"\na\"\"\"b\n\"\"\"\".">>, ["a\"\"\"b"]},
+             {<<"~B\"\"\"\n  a\n\n  b\n  \"\"\".">>, [<<"a\n\nb">>]}]],
     [?assertMatch({Text, {error, _}}, {Text, whittle_term:parse(Text)})
-     || Text <- [<<"~.">>, <<"[~a].">>, <<"~x\"a\".">>]].
+     || Text <- [<<"~.">>, <<"[~a].">>, <<"~x\"a\".">>, <<"~\"a">>, <<"\"\"\"\na\"\"\"">>]],
+    %% An error has the line of the text.
+    ?assertMatch({error, "line 5: " ++ _}, refused(<<"[\"\"\"\n a\n b\n \"\"\",\n}].">>)).
+
+%% Any other text stays as it is.
+older_strings(_) ->
+    Letters = proper_types:list(proper_types:elements("ab~\"\"'$\\^%\n [](){}")),
+    made:holds(2000, Letters,
+               fun(Text) ->
+                       Rewritten = whittle_syntax:older(Text),
+                       Rewritten =:= Text orelse lists:member($~, Text)
+                           orelse string:find(Text, "\"\"\"") =/= nomatch
+               end).
 
 all_tokens(_) ->
     {ok, Tokens} = whittle_term:all_tokens(<<"{a, % b\n\"c\"}">>),
