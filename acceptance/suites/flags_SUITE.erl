@@ -24,6 +24,7 @@ init_per_suite(Config) ->
                           filename:join(Launcher, "config.c"),
                           filename:join(Launcher, "flags.c"),
                           filename:join(Launcher, "input.c"),
+                          filename:join(Launcher, "refuse.c"),
                           filename:join(Launcher, "template.c"),
                           filename:join(running:root(), "acceptance/suites/flags_main.c")]),
     [{program, Program} | Config].

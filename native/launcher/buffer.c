@@ -1,5 +1,5 @@
 #include "buffer.h"
-#include "flags.h"
+#include "refuse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "config.h"
-#include "flags.h"
+#include "refuse.h"
 #include "template.h"
 
 #include <stdio.h>
@@ -79,13 +79,9 @@ static int needs_term(const struct scanner *scanner, const char *after)
            is_one_of(",]})>=:|.", to);
 }
 
-/* Returns whether NAME looks like that of a variable. In `${, $}`, which names two characters in
+/* Returns whether NAME may be that of a variable. In `${, $}`, which names two characters in
    Erlang, it is a comma and more. */
-static int is_name(const char *name)
-{
-    return name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] ==
-           '\0';
-}
+static int is_name(const char *name) { return strpbrk(name, ",$\"'%\\") == NULL; }
 
 static void check_gap(void *arg, const char *before, size_t length, const char *name,
                       const char *after)

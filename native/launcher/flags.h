@@ -5,6 +5,8 @@
 #ifndef WHITTLE_FLAGS_H
 #define WHITTLE_FLAGS_H
 
+#include "refuse.h"
+
 #include <stddef.h>
 
 struct words {
@@ -17,23 +19,6 @@ struct flags {
     struct words init;     /* all other flags, in their order */
     struct words extra;    /* the words after -extra in a text: arguments of the program */
 };
-
-#define EXIT_FAILED 1
-#define EXIT_MISUSED 2
-
-/* Prints TEXT on standard error. Writes control characters, which names may contain, as escapes
-   such as \x{A}. */
-void say(const char *text);
-
-/* Returns whether TEXT is valid UTF-8. The VM cannot make an atom or a string of other bytes. */
-int is_utf8(const char *text);
-
-/* Prints the program's name, WHAT and WHY, and ends the program with CODE. */
-void refuse(int code, const char *what, const char *why) __attribute__((noreturn));
-
-/* Prints that NAME is VALUE, which is not EXPECTED, and ends the program with EXIT_MISUSED. */
-void refuse_value(const char *name, const char *value, const char *expected)
-    __attribute__((noreturn));
 
 /* Appends a copy of WORD; ends the program when there is no memory. */
 void words_add(struct words *words, const char *word);

@@ -1,6 +1,6 @@
 #include "template.h"
 #include "buffer.h"
-#include "flags.h"
+#include "refuse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * References to environment variables in the text of a packed file: in vm.args and in
- * sys.config.src.
+ * References to environment variables in a text: in a vm.args, also in one that VMARGS_PATH or
+ * RELEASE_VM_ARGS names, and in the packed sys.config.src.
  */
 #ifndef WHITTLE_TEMPLATE_H
 #define WHITTLE_TEMPLATE_H

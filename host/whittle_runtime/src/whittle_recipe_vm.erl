@@ -50,7 +50,8 @@
 %% The launcher's own parts (docs/launcher.md). The linker takes `entry' first, so that it lies
 %% in the first pages of the file.
 -define(PARTS, ["entry", "main", "buffer", "config", "erl", "machine", "distribution", "pack",
-                "flags", "input", "process", "signals", "template", "vfs", "musl", "note"]).
+                "flags", "input", "process", "refuse", "signals", "template", "vfs", "musl",
+                "note"]).
 
 %% Empty parts that a VM may have in place of libraries.
 -define(WITHOUT, ["without_zstd_compressor", "without_terminfo"]).

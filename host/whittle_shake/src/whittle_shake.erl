@@ -287,8 +287,8 @@ load_notes(#{missing := load, only := false}, Before, After) ->
 load_notes(_, _, _) ->
     [].
 
-%% @doc Names what may contain names of functions, and what nobody searches, for a person: packed
-%% archives, and with `--missing crash' the values that a configuration gets at each start.
+%% @doc Lists, for a person, the data that Whittle did not search for names of functions: packed
+%% archives, and with `--missing crash' the values of variables in `sys.config.src'.
 -spec unread_notes(plan(), whittle_system:system()) -> [unicode:chardata()].
 unread_notes(#{missing := Missing}, System) ->
     Paths = whittle_shake_data:unread(System),

@@ -55,31 +55,13 @@ check_project(Dir, {Includes, Libs}, Context) ->
                                   || File <- Files, [Name, "app" | _]
                                          <- [string:split(filename:basename(File), ".", all)]]),
             Apps = maps:merge(offered(Libs), Own),
-            whittle_work:steps(
-              [fun(_) -> no_name_of_otp(Files, Dir) end,
-               fun(_) ->
-                       first([whittle_includes:check(File, searched(File, Dir, Includes), Apps)
-                              || File <- Files,
-                                 lists:member(filename:extension(File), [".erl", ".xrl", ".yrl"])])
-               end]);
+            first([whittle_includes:check(File, searched(File, Dir, Includes), Apps)
+                   || File <- Files,
+                      lists:member(filename:extension(File), [".erl", ".xrl", ".yrl"])]);
         {error, _} = Error -> Error
     end.
 
 %% Internal
-
-%% rebar3 takes minutes for such an application, and then fails. A release in `_build' may have
-%% the sources of OTP's own.
-no_name_of_otp(Files, Dir) ->
-    case [{Name, filename:dirname(filename:dirname(File))}
-          || File <- Files, Name <- [erts, kernel, stdlib],
-             is_source_of(atom_to_list(Name) ++ ".app.src", whittle_file:below(File, Dir))] of
-        [] -> ok;
-        [First | _] -> {error, {name_of_otp, First}}
-    end.
-
-is_source_of(File, ["src", File]) -> true;
-is_source_of(File, [Apps, _, "src", File]) -> Apps =:= "apps" orelse Apps =:= "lib";
-is_source_of(_, _) -> false.
 
 offered(Libs) ->
     maps:from_list([{atom_to_list(App), Dir}

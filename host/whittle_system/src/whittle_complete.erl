@@ -261,7 +261,7 @@ check_names(Apps) ->
 check_names_of_otp(#{main := _}) -> ok;
 check_names_of_otp(#{apps := Apps}) ->
     case [{Name, Path} || #{name := Name, origin := #{kind := input, path := Path}} <- Apps,
-                          lists:member(Name, [erts, kernel, stdlib])] of
+                          lists:member(Name, whittle_otp:parts())] of
         [] -> ok;
         [First | _] -> fail({name_of_otp, First})
     end.

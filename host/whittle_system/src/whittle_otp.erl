@@ -1,7 +1,7 @@
 %% @doc Holds facts about OTP's own applications as data.
 -module(whittle_otp).
 
--export([names/0, is_otp/1, is_left_out/1, left_out_home/1, does_without/2]).
+-export([names/0, is_otp/1, parts/0, is_left_out/1, left_out_home/1, does_without/2]).
 -export([natives/1, program/2, unsupported/1]).
 
 %% @doc Lists the applications that OTP ships, or has shipped.
@@ -17,6 +17,10 @@ names() ->
 %% @doc Tells whether OTP ships an application of that name.
 -spec is_otp(whittle_system:app_name()) -> boolean().
 is_otp(Name) -> lists:member(Name, names()).
+
+%% @doc Lists the applications of OTP that are a part of every system.
+-spec parts() -> [whittle_system:app_name()].
+parts() -> [erts, kernel, stdlib].
 
 %% The applications that Whittle's build of OTP leaves out (whittle_recipe_otp). Each has the
 %% modules that other applications call according to OTP's documentation. unsupported/1 lists wx

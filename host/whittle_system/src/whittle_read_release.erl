@@ -30,6 +30,7 @@ found(Dir, Otp, #{root := Root} = Context) ->
     {Apps0, Notes0} = apps(Dir, Context, Listed, Otp),
     {Apps, Notes1} = consolidated(Place, Apps0),
     {Files, Env, Notes2} = release_files(Dir, Place, {Name, RelVsn}, Context),
+    ok = for_this_otp(Files, Place, Otp),
     Links = whittle_links:outside(Root, Dir, read_here(Place, Vsn, Apps, maps:keys(Files))),
     Found = #{name => Name, vsn => RelVsn, apps => Apps, erts => Erts, links => Links,
               roots => [App || {App, _, _} <- Listed],
@@ -48,6 +49,19 @@ release_files(Dir, Place, {Name, Vsn}, Context) ->
             fail(whittle_links:blame(Error, {"the release", Dir, []}, Context));
         {error, Error} -> fail(Error)
     end.
+
+%% OTP before 27 cannot read the newer strings.
+for_this_otp(_, _, none) -> ok;
+for_this_otp(Files, Place, Otp) ->
+    Release = whittle_otp_lib:otp(Otp),
+    _ = [fail({bad_config, {filename:join(Place, Path),
+                            ["it has a sigil or a triple-quoted string, which OTP ", Release,
+                             " cannot read"]}})
+         || list_to_integer(Release) < 27,
+            {Path, #{bytes := Bytes}} <- maps:to_list(maps:with([<<"sys.config">>,
+                                                                 <<"sys.config.src">>], Files)),
+            whittle_term:has_new_strings(whittle_template:with_defaults(Bytes, <<"0">>))],
+    ok.
 
 %% Lists all paths that this module reads, except the files of the applications.
 read_here(Place, Vsn, Apps, Files) ->

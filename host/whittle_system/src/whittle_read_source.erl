@@ -74,9 +74,19 @@ read_project(Dir, #{outside_links := Links, libs := Libs, tell := Tell}) ->
                    end
            end,
     whittle_work:steps(
-      [fun(_) -> whittle_work:steps([fun(_) -> refuse_links(Own, Context) end
+      [fun(_) -> no_part_of_otp(Dir) end,
+       fun(_) -> whittle_work:steps([fun(_) -> refuse_links(Own, Context) end
                                      || Own <- own_directories(Dir)]) end,
        fun(_) -> whittle_compile:with_rebar3(Dir, {Libs, Context, Tell}, Read) end]).
+
+%% rebar3 takes minutes for an application with the name of one of these parts, and then fails.
+no_part_of_otp(Dir) ->
+    case [{Name, filename:dirname(filename:dirname(File))}
+          || File <- app_files(Dir, own_places(Dir)), Name <- whittle_otp:parts(),
+             hd(string:split(filename:basename(File), ".")) =:= atom_to_list(Name)] of
+        [] -> ok;
+        [First | _] -> {error, {name_of_otp, First}}
+    end.
 
 %% Refuses links, and more sources than Whittle reads, before a compiler or the check of the sources
 %% follows them.

@@ -27,9 +27,13 @@ read(Dir, Place, Name, Vsn, Context) ->
                File <- [filename:join(Place, Path)], filelib:is_dir(File)]
         ++ [{bad_config, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- configuration(Kept), {error, Why} <- [config(Bytes)]]
-        ++ [{bad_config, {filename:join(Place, Path), "it has a zero byte, and no start reads on"}}
+        ++ [{bad_config, {filename:join(Place, Path), "the launcher reads it only up to a zero "
+                                                      "byte"}}
             || {<<"sys.config.src">> = Path, _, {ok, Bytes}} <- Kept,
                binary:match(Bytes, <<0>>) =/= nomatch]
+        ++ [{bad_flags, {filename:join(Place, Path), "the default of a variable has a cookie, which"
+                                                     " everybody could read in the output"}}
+            || {Path, Bytes} <- flags(Kept), hides_cookie(Bytes)]
         ++ [{bad_flags, {filename:join(Place, Path), Why}}
             || {Path, Bytes} <- flags(Kept), {error, Why} <- [whittle_vm_args:check(Bytes)]],
     Env = filename:join(Place, "env.sh"),
@@ -68,7 +72,8 @@ no_name(_, _) -> [].
 %% has variables, it is a configuration only with their values, and this function leaves it out.
 configuration(Kept) ->
     [{Path, Bytes} || {Path, Bytes} <- first([<<"sys.config.src">>, <<"sys.config">>], Kept),
-                      Path =:= <<"sys.config">> orelse binary:match(Bytes, <<"${">>) =:= nomatch].
+                      Path =:= <<"sys.config">>
+                          orelse whittle_template:with_defaults(Bytes, <<"0">>) =:= Bytes].
 
 %% Checks that the kernel accepts the configuration: one list of application settings and names of
 %% further files. The kernel joins several settings of one application in sys.config.
@@ -138,7 +143,14 @@ content(Path, Bytes) ->
 %% Names the variables that only a removed cookie had.
 unused(Path, Before, After) ->
     [["the variable ", Name, " in ", Path, " has no effect"]
-     || Name <- whittle_template:variables(Before) -- whittle_template:variables(After)].
+     || Name <- whittle_template:variables(Before) -- whittle_template:variables(After),
+        not whittle_vm_args:is_cookie(Name)].
+
+%% Tells whether there is a cookie only after the replacement of variables.
+hides_cookie(Text) ->
+    {Rest, _} = whittle_vm_args:without_cookie(Text),
+    {_, Hidden} = whittle_vm_args:without_cookie(whittle_template:with_defaults(Rest, <<"0">>)),
+    Hidden.
 
 %% Returns the file of flags that each start reads. A template replaces the other one.
 flags(Kept) -> first([<<"vm.args.src">>, <<"vm.args">>], Kept).
@@ -149,8 +161,8 @@ first(Names, Kept) ->
 
 %% A template may need its values to become a configuration. More often it has a mistake.
 doubtful(Kept) ->
-    [["sys.config.src is no valid configuration with 0 in the place of its variables: ", Why,
-      "; if it is none with their values either, the program does not start"]
+    [["sys.config.src is no valid configuration with its defaults, and with 0 for variables "
+      "without one: ", Why, "; if it is none with their values either, the program does not start"]
      || {<<"sys.config.src">>, _, {ok, Bytes}} <- Kept,
         {error, Why} <- [config(whittle_template:with_defaults(Bytes, <<"0">>))]].
 

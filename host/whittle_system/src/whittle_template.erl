@@ -20,10 +20,13 @@ with_defaults(Text, Other) ->
 
 %% @doc Lists the variables of a template.
 -spec variables(binary()) -> [Name :: binary()].
-variables(Text) -> lists:usort([Name || {Name, _} <- pieces(Text)]).
+variables(Text) -> lists:usort([Name || {Name, _} <- pieces(Text), is_name(Name)]).
+
+%% The launcher also replaces text such as `${, $}', which is two characters of Erlang.
+is_name(Name) -> re:run(Name, "^\\w+$", [{capture, none}, dollar_endonly]) =:= match.
 
 %% @doc Lists the variables that give a configuration its terms, and not only parts of strings and
-%% comments. It leaves out a variable with a number as its default if no other text touches it.
+%% comments. It leaves out a variable with a number as its default if no letters or digits touch it.
 %% If the text is not Erlang without the values, all other variables count.
 -spec terms_from(binary()) -> [Name :: binary()].
 terms_from(Text) ->
@@ -33,37 +36,42 @@ terms_from(Text) ->
                                    {_, _} -> ?MARK;
                                    Plain -> Plain
                                end || Piece <- Pieces]),
-    Placed = lists:zip(References, places(Marked, References)),
-    lists:usort([Name || {{Name, Default}, Place} <- Placed,
-                         Place =:= part
-                             orelse Place =:= whole andalso not is_number_text(Default)]).
-
-%% Tells of each reference whether it is a whole token or part of one. `text' stands for strings and
-%% comments.
-places(Marked, References) ->
-    case whittle_term:all_tokens(Marked) of
-        {ok, Tokens} ->
-            Found = lists:append([places(Token) || Token <- Tokens]),
-            %% The text may have the mark itself.
-            case length(Found) =:= length(References) of
-                true -> Found;
-                false -> [whole || _ <- References]
-            end;
-        error -> [whole || _ <- References]
+    Marks = binary:matches(Marked, ?MARK),
+    case length(Marks) =:= length(References) of
+        true ->
+            lists:usort([Name || {{Name, Default}, Mark, true}
+                                     <- lists:zip3(References, Marks, outside(Marked, Marks)),
+                                 is_name(Name),
+                                 is_touched(Mark, Marked) orelse not is_number_text(Default)]);
+        %% The text has the mark itself.
+        false -> variables(Text)
     end.
 
-places(Token) ->
-    Text = unicode:characters_to_binary(erl_scan:text(Token)),
-    Place = case lists:member(erl_scan:category(Token), [string, comment]) of
-                true -> text;
-                false when Text =:= ?MARK -> whole;
-                false -> part
-            end,
-    [Place || _ <- binary:matches(Text, ?MARK)].
+%% Tells of each mark whether it is outside of strings and comments.
+outside(Marked, Marks) ->
+    Tokens = case whittle_term:all_tokens(Marked) of
+                 {ok, All} -> All;
+                 error -> []
+             end,
+    Found = [not lists:member(erl_scan:category(Token), [string, comment])
+             || Token <- Tokens,
+                _ <- binary:matches(unicode:characters_to_binary(erl_scan:text(Token)), ?MARK)],
+    %% A token may begin within a mark: `$whittle_reference' is a character and an atom.
+    case length(Found) =:= length(Marks) of
+        true -> Found;
+        false -> [true || _ <- Marks]
+    end.
+
+is_touched({At, Length}, Marked) ->
+    Around = [binary:at(Marked, Place) || Place <- [At - 1, At + Length],
+                                          Place >= 0, Place < byte_size(Marked)],
+    lists:any(fun(C) -> C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
+                            orelse C >= $0 andalso C =< $9 orelse C =:= $_ orelse C =:= $@
+              end, Around).
 
 is_number_text(Text) ->
-    case whittle_term:all_tokens(Text) of
-        {ok, [Token]} -> lists:member(erl_scan:category(Token), [integer, float]);
+    case whittle_term:parse(<<Text/binary, " .">>) of
+        {ok, [Number]} -> is_number(Number);
         _ -> false
     end.
 

@@ -14,7 +14,7 @@
          absent_start_module/1, damaged_code/1, damaged_literal/1,
          not_fetched/1, packed_release/1, no_release_file/1, link_loop/1, link_net/1,
          unsupported/1, left_out/1, no_otp/1, otp_natives/1, damaged_escript/1, other_files/1,
-         other_script/1, source_twice/1, before_otp/1, bad_config/1, bad_flags/1,
+         other_script/1, source_twice/1, before_otp/1, bad_config/1, newer_strings/1, bad_flags/1,
          bad_flags_of_an_escript/1, odd_names/1,
          odd_names_in_releases/1, odd_names_in_escripts/1, odd_files/1, archives/1,
          boot_that_inflates/1, large_texts/1, large_files/1,
@@ -34,7 +34,7 @@ all() ->
      packed_release, no_release_file,
      link_loop, link_net, unsupported, left_out, no_otp, otp_natives,
      damaged_escript,
-     other_files, other_script, source_twice, before_otp, bad_config,
+     other_files, other_script, source_twice, before_otp, bad_config, newer_strings,
      bad_flags,
      bad_flags_of_an_escript, odd_names,
      odd_names_in_releases, odd_names_in_escripts, odd_files, archives, boot_that_inflates,
@@ -274,7 +274,13 @@ names_of_otp(Config) ->
          File = made:file(in("project/" ++ Path ++ "kernel.app.src", Config), ""),
          refused(in("project", Config), name_of_otp, "has the application kernel, and every"),
          ok = file:delete(File)
-     end || Path <- ["src/", "apps/a/src/", "lib/a/src/"]].
+     end || Path <- ["src/", "apps/a/src/", "lib/a/src/"]],
+    %% rebar3 does not look there.
+    made:file(in("project/rebar.config", Config), "{project_app_dirs, [\"apps/*\"]}."),
+    [made:file(in("project/" ++ Path ++ "/src/kernel.app.src", Config), "")
+     || Path <- ["lib/kernel", "_build/default/rel/x/lib/kernel-8"]],
+    {error, Error} = read(in("project", Config)),
+    ?assertNotEqual(name_of_otp, element(1, Error)).
 
 %% Returns the error that is known before there is an OTP.
 lacks(Path, Words) ->
@@ -868,7 +874,8 @@ bad_config(Config) ->
                      {<<"[{a, [{b, \"\\303\"}]}]. % ", 233>>, "is not UTF-8, and does"},
                      {"[]. [].", "not one list"}], Config),
     refused_settings(bad_config, "sys.config.src",
-                     [{"[{a,", "line 1"}, {"[{a, [{b, ${B}}]}, \0].", "has a zero byte"}], Config),
+                     [{"[{a,", "line 1"}, {"[{a, [{b, ${B}}]}, \0].", "up to a zero byte"},
+                      {"[{a, \"${\"", "line 1"}], Config),
     [begin
          File = filename:join([Dir, "releases/1", Name]),
          _ = file:delete(File),
@@ -887,13 +894,22 @@ bad_config(Config) ->
     ?assertMatch("sys.config.src names further files" ++ _, lists:flatten(Further)),
     made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]"),
     {ok, {_, _, [Doubtful]}} = release_files(Dir),
-    ?assertMatch("sys.config.src is no valid configuration with 0 in the place of its variables: "
-                 "line 1" ++ _, lists:flatten(Doubtful)),
+    ?assertMatch("sys.config.src is no valid configuration with its defaults, and with 0 for "
+                 "variables without one: line 1" ++ _, lists:flatten(Doubtful)),
     made:file(in("rel/releases/1/sys.config.src", Config), "[{a, [{b, ${B}}]}, \"more\"]."),
-    made:file(in("rel/releases/1/vm.args.src", Config), "-setcookie ${CK}\n-sname ${N:-n}\n"),
-    {ok, {_, _, Cookie}} = release_files(Dir),
-    ?assert(lists:member("the variable CK in vm.args.src has no effect",
-                         [lists:flatten(io_lib:format("~ts", [Note])) || Note <- Cookie])),
+    [begin
+         made:file(in("rel/releases/1/vm.args.src", Config), [Text, "\n-sname ${N:-n}\n"]),
+         {ok, {_, _, Cookie}} = release_files(Dir),
+         ?assertEqual({Text, Unused},
+                      {Text, [Line || Note <- Cookie,
+                                      "the variable" ++ _ = Line
+                                          <- [lists:flatten(io_lib:format("~ts", [Note]))]]})
+     end || {Text, Unused} <- [{"-setcookie ${RELEASE_COOKIE}", []},
+                               {"-setcookie ${CK}",
+                                ["the variable CK in vm.args.src has no effect"]}]],
+    made:file(in("rel/releases/1/vm.args.src", Config), "${CK:--setcookie secret}"),
+    ?assertMatch({error, {bad_flags, {_, "the default of a variable has a cookie" ++ _}}},
+                 release_files(Dir)),
     ok = file:delete(in("rel/releases/1/vm.args.src", Config)),
     %% No start reads this one.
     made:file(in("rel/releases/1/sys.config", Config), "[{a,"),
@@ -914,6 +930,23 @@ refused_settings(Tag, Name, Cases, Config) ->
 release_files(Dir) ->
     whittle_release_files:read(Dir, filename:join(Dir, "releases/1"), "rel", "1",
                                #{kind => input}).
+
+%% The host's OTP is the one of the program.
+newer_strings(Config) ->
+    Release = erlang:system_info(otp_release),
+    case list_to_integer(Release) < 27 of
+        true ->
+            Dir = in("newer", Config),
+            release(Dir, "1", "[]"),
+            [begin
+                 File = made:file(in("newer/releases/1/" ++ Name, Config),
+                                  ["[{a, [{b, ", Text, "}]}]."]),
+                 refused(Dir, bad_config, "triple-quoted string, which OTP " ++ Release ++ " can"),
+                 ok = file:delete(File)
+             end || Text <- ["~\"x\"", "\"\"\"\n x\n \"\"\""],
+                    Name <- ["sys.config", "sys.config.src"]];
+        false -> {skip, "the OTP of this machine reads these strings"}
+    end.
 
 %% The launcher would refuse them at each start, or not see them.
 bad_flags(Config) ->

@@ -29,8 +29,10 @@ terms(_) ->
                           {<<"[{a, ${B:-1.5}}].">>, []}, {<<"[{a, ${B:-b}}].">>, [<<"B">>]},
                           {<<"[{a, ${B}}]. % ${C}">>, [<<"B">>]},
                           {<<"[{a, b${B:-1}}].">>, [<<"B">>]},
+                          {<<"[{a, 1${B:-0}}, {c, ${D:--1}}, ${, $}].">>, [<<"B">>]},
                           {<<"[{a, 'b${B:-1}'}].">>, [<<"B">>]},
                           {<<"[\"${A}\", ${B}, \"${C}${D}\", x${E}].">>, [<<"B">>, <<"E">>]},
+                          {<<"[{a, $${B}}, {c, \"${D}\"}].">>, [<<"B">>, <<"D">>]},
                           %% Nobody can say what is outside of the string.
                           {<<"[{a, \"${B}}].">>, [<<"B">>]},
                           {<<"[${B}, \"", 255, "\"].">>, [<<"B">>]},
@@ -43,13 +45,14 @@ many(_) ->
     ?assertEqual(Open, whittle_template:with_defaults(Open, <<"0">>)).
 
 any_text(_) ->
-    Parts = proper_types:list(proper_types:oneof([<<"${">>, <<"}">>, <<":-">>, <<"A">>, <<"\"">>,
-                                                  <<"%">>, <<"\n">>, <<"x">>, <<255>>])),
+    Parts = proper_types:list(
+              proper_types:oneof([<<"${">>, <<"}">>, <<":-">>, <<"A">>, <<"\"">>, <<"%">>, <<"\n">>,
+                                  <<"x">>, <<"$">>, <<"~">>, <<255>>])),
     made:holds(500, Parts,
                fun(All) ->
                        Text = iolist_to_binary(All),
                        Names = whittle_template:terms_from(Text),
-                       is_binary(whittle_template:with_defaults(Text, <<>>))
+                       Names -- whittle_template:variables(Text) =:= []
                            andalso lists:all(fun(Name) -> binary:match(Text, Name) =/= nomatch end,
                                              Names)
                end).

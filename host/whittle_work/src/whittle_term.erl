@@ -2,7 +2,7 @@
 %% OTP 29 reads from files.
 -module(whittle_term).
 
--export([parse/1, tokens/1, all_tokens/1, begins/2, text/1, is_text/1, all/2]).
+-export([parse/1, has_new_strings/1, tokens/1, all_tokens/1, begins/2, text/1, is_text/1, all/2]).
 
 %% The most letters and digits in a row. The time to read a number grows with the square of its
 %% digits: 4 ms for so many, and minutes for millions of them, in which no signal can end the VM.
@@ -27,6 +27,12 @@ parse(Bytes) ->
             {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
     end.
 
+%% @doc Tells whether a text has strings in a syntax that OTP 27 introduced.
+-spec has_new_strings(binary()) -> boolean().
+has_new_strings(Bytes) ->
+    Text = text(Bytes),
+    whittle_syntax:older(Text) =/= Text.
+
 %% @doc Reads the tokens of a text of unknown origin. It skips text that is no token, back to the
 %% end of the previous form, and takes numbers of more than 20,000 digits for 0. A text with more
 %% names than this VM has room for has no tokens here.
@@ -38,7 +44,7 @@ tokens(Bytes) ->
     end.
 
 %% @doc Reads all tokens of a text of unknown origin, also white space and comments, each with its
-%% text. There are none if erl_scan cannot read all of the text, or not safely.
+%% text. It returns `error' if erl_scan cannot read all of the text, or not safely.
 -spec all_tokens(binary()) -> {ok, [erl_scan:token()]} | error.
 all_tokens(Bytes) ->
     case whittle_bounded:check_text(Bytes) =:= ok andalso long_words(Bytes) =:= []
