@@ -1,4 +1,5 @@
-%% @doc Tells the board's watchdog that the program is healthy, and why the board started.
+%% @doc Tells the board's watchdog that the program is healthy, and why the board started. Replaces
+%% the program by a new image, if the board started from a card.
 %%
 %% If the program lists `whittle_board_device' among its applications, nothing else is to do. The
 %% application gives signs of health to the board's init, which feeds the watchdog with them. It
@@ -15,13 +16,20 @@
 %%
 %% All of this must end within a third of the period. Without a watchdog, as on a desk, the
 %% application gives no signs and logs a line that says so.
+%%
+%% A card has two slots for images. {@link install/1} writes an image into the slot that does not
+%% run. The next boot starts it on trial: if it does not call {@link confirm/0}, the boot after that
+%% starts the old image again. On a desk, and on a board without a card, all these functions return
+%% `{error, no_card}'.
 -module(whittle_board_device).
 
 -export([watchdog/0, reset_reason/0]).
 -export([set_check/1, health/0]).
+-export([slot/0, confirm/0]).
+-export([install/1, start_install/0, write/2, finish/1, cancel/1]).
 -export([format_error/1]).
 
--export_type([check/0, applications/0, error/0]).
+-export_type([check/0, applications/0, slot/0, install/0, error/0]).
 
 %% The program's own check. It returns `ok' if the program is healthy. Any other value, an
 %% exception, and a check that takes too long mean that it is not. A new process calls it each time.
@@ -30,9 +38,22 @@
 %% The applications that must run. `all', the default, are those that run when the boot is complete.
 -type applications() :: whittle_board_device_health:applications().
 
+%% `slot' is the slot that runs. `on_trial' means that nobody has confirmed its image. `next' is the
+%% slot that the next boot starts. `failed' means that the image in the other slot started on trial,
+%% or was damaged, and nobody confirmed it.
+-type slot() :: whittle_board_device_card:info().
+
+%% An image that is not complete yet. It belongs to the process that began it.
+-opaque install() :: reference().
+
 -type error() :: whittle_board_device_health:error()
+               | whittle_board_device_card:error()
+               | busy                           % another process installs an image
+               | ended                          % this installation has ended
                | {not_started, whittle_board_device}.
 
+%% The bytes that install/1 reads at a time.
+-define(PIECE, 65536).
 %% The server may be in the middle of a check, which takes a third of the longest period at most.
 -define(CALL_MS, 400_000).
 
@@ -66,10 +87,73 @@ set_check(Check) ->
 -spec health() -> ok | {error, error()}.
 health() -> call(health).
 
+%% @doc Returns the slot that runs, and the one that the next boot starts.
+-spec slot() -> {ok, slot()} | {error, error()}.
+slot() -> whittle_board_device_slots:call(info).
+
+%% @doc Confirms the running image: from now on each boot starts it. It writes nothing if the image
+%% is confirmed already.
+-spec confirm() -> ok | {error, error()}.
+confirm() -> whittle_board_device_slots:call(confirm).
+
+%% @doc Writes an image from a file into the other slot. `ok' means that the card has the whole
+%% image, that it is for this board, and that the next boot starts it on trial. After an error the
+%% running image stays the one that starts.
+-spec install(file:filename_all()) -> ok | {error, error()}.
+install(File) ->
+    case file:open(File, [read, raw, binary]) of
+        {ok, Fd} ->
+            try copied(Fd, start_install())
+            after file:close(Fd)
+            end;
+        {error, Reason} -> {error, {unreadable, Reason}}
+    end.
+
+copied(Fd, {ok, Install}) ->
+    case file:read(Fd, ?PIECE) of
+        {ok, Bytes} ->
+            case write(Install, Bytes) of
+                ok -> copied(Fd, {ok, Install});
+                {error, _} = Error -> Error
+            end;
+        eof -> finish(Install);
+        {error, Reason} ->
+            _ = cancel(Install),
+            {error, {unreadable, Reason}}
+    end;
+copied(_, {error, _} = Error) -> Error.
+
+%% @doc Begins to write an image into the other slot, for bytes that come in pieces. One process can
+%% do this at a time. The installation ends with {@link finish/1} or {@link cancel/1}, with the
+%% first error, or with the end of the calling process. It is an error if the running image is on
+%% trial: the other slot then has the image to fall back to.
+-spec start_install() -> {ok, install()} | {error, error()}.
+start_install() -> whittle_board_device_slots:call(start).
+
+%% @doc Writes the next bytes of an image to the card. It returns when the kernel has them.
+-spec write(install(), iodata()) -> ok | {error, error()}.
+write(Install, Bytes) -> whittle_board_device_slots:call({write, Install, Bytes}).
+
+%% @doc Reads the image back from the card and checks it, with the results of {@link install/1}.
+-spec finish(install()) -> ok | {error, error()}.
+finish(Install) -> whittle_board_device_slots:call({finish, Install}).
+
+%% @doc Ends an installation. The other slot does not start until it has a whole image.
+-spec cancel(install()) -> ok | {error, error()}.
+cancel(Install) -> whittle_board_device_slots:call({cancel, Install}).
+
 %% @doc Formats an error as one line.
 -spec format_error(error()) -> unicode:chardata().
+format_error(busy) -> "another process installs an image: wait for its end";
+format_error(ended) -> "this installation has ended: begin another one";
 format_error({not_started, App}) ->
     ["the application ", atom_to_list(App), " does not run: start it"];
+format_error(Error)
+  when Error =:= no_card; Error =:= no_layout; Error =:= on_trial; Error =:= not_an_image;
+       Error =:= not_for_a_card; Error =:= damaged_image; element(1, Error) =:= other_board;
+       element(1, Error) =:= too_large; element(1, Error) =:= card;
+       element(1, Error) =:= unreadable ->
+    whittle_board_device_card:format_error(Error);
 format_error(Error) ->
     whittle_board_device_health:format_error(Error).
 

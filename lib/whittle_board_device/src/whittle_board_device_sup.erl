@@ -36,4 +36,6 @@ stop(_) -> ok.
 init({Applications, Check}) ->
     {ok, {#{intensity => 5, period => 10},
           [#{id => watch, start => {whittle_board_device_watch, start_link,
-                                    [Applications, Check]}}]}}.
+                                    [Applications, Check]}}
+           | [#{id => slots, start => {whittle_board_device_slots, start_link, []}}
+              || whittle_board_device_card:is_here()]]}}.
