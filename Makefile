@@ -18,6 +18,9 @@ SETUP := setup-$(shell echo $(GROUPS) | tr ' ' +)
 BLINKY = ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build examples/blinky \
 	--board $(1) --shake functions --missing crash --feature +terms,-control \
 	--env "ERL_FLAGS=-blinky device '\"ttyAMA0\"'" -o out/blinky-$(1).img
+SLOTS = ERL_LIBS="$(CURDIR)/_build/default/lib" ./whittle build fixtures/slots \
+	--board qemu-arm --format card --shake functions --missing crash --feature +terms,-control \
+	--env WHITTLE_NETWORK=dhcp -o out/slots.card
 # Only these parts run programs that Whittle builds.
 VM := $(if $(filter host acceptance measure otp,$(PARTS)),vm)
 RUNTIMES := $(if $(filter acceptance otp,$(PARTS)),runtimes)
@@ -51,6 +54,7 @@ runtimes:
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done
 	@$(if $(filter acceptance,$(PARTS)),$(call BLINKY,qemu-arm) >out/blinky.txt)
+	@$(if $(filter acceptance,$(PARTS)),$(SLOTS) >out/slots.txt)
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format xref vm ## check format, calls and types, test the host tools
@@ -88,7 +92,7 @@ board: setup-build+test+board all ## test the drivers on a real kernel, in qemu 
 boards: setup-build+test+cross+targets+board all ## boot two unlike boards with a serial line between them (builds a VM for aarch64)
 	@$(call BLINKY,qemu-arm)
 	@$(call BLINKY,qemu-aarch64)
-	@rebar3 ct --suite acceptance/suites/image_SUITE --readable=true
+	@rebar3 ct --suite acceptance/suites/image_SUITE,acceptance/suites/card_SUITE --readable=true
 	@rebar3 compile
 	@bench/boards out/blinky-qemu-arm.img
 	@bench/boards out/blinky-qemu-aarch64.img

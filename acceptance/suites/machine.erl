@@ -101,7 +101,7 @@ boot(Image, Options) ->
 -spec boot_unwired(file:filename()) -> machine().
 boot_unwired(Image) ->
     booted(fun(Monitor, Uart) ->
-                   {ok, {[Program | Words], _}} =
+                   {ok, #{words := [Program | Words]}} =
                        whittle_board:emulator(Image, #{monitor => Monitor,
                                                        serial => {unix, Uart}}),
                    true = lists:member("user,id=network", Words),

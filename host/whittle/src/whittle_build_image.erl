@@ -1,5 +1,5 @@
-%% @doc Makes an image for a board in `whittle build --board': first the executable in a temporary
-%% directory, then the image.
+%% @doc Makes an image or a card for a board in `whittle build --board': first the executable in a
+%% temporary directory, then the image.
 -module(whittle_build_image).
 
 -export([board/2, make/4]).
@@ -13,19 +13,23 @@ board(Name, Values) ->
                  fun(Board) ->
                          Given = #{target => maps:get(target, Values, any),
                                    env => maps:get(env, Values, [])},
-                         case whittle_board:check(Board, Given) of
-                             ok -> {ok, Board};
-                             {error, _} = Error -> Error
-                         end
+                         whittle_work:steps(
+                           [fun(_) -> whittle_board:check(Board, Given) end,
+                            fun(_) -> whittle_board:check_form(Board, form(Values)) end,
+                            fun(_) -> {ok, Board} end])
                  end]),
     case {Checked, Values} of
-        {{ok, _}, #{format := dir}} ->
-            whittle_failure:usage("--format dir makes no image: leave it out with --board");
+        {{ok, _}, #{format := Format}} when Format =:= dir; Format =:= exe ->
+            whittle_failure:usage(["--format ", atom_to_list(Format), " makes no image: leave it "
+                                   "out with --board"]);
         {{ok, _}, _} -> Checked;
         {{error, Reason}, _} -> whittle_failure:board(Reason)
     end.
 
-%% @doc Makes an image. Show makes the result of the executable's build.
+form(#{format := Form}) when Form =:= slot; Form =:= card -> Form;
+form(_) -> image.
+
+%% @doc Makes an image or a card. Show makes the result of the executable's build.
 -spec make(whittle_make:request(), whittle_board_data:board(), whittle_command_line:values(),
            fun(({ok, whittle_make:made()} | {error, whittle_make:reason()}) ->
                       {ok, whittle:result()} | {error, whittle:failure()})) ->
@@ -44,6 +48,10 @@ make(Request, Board, Values, Show) ->
                end
        end]).
 
+suffix(image) -> ".img";
+suffix(slot) -> ".slot";
+suffix(card) -> ".card".
+
 checked(#{out := Out}) -> failed(whittle_board:check_output(Out));
 checked(_) -> ok.
 
@@ -53,12 +61,13 @@ in(Dir, Request, Board, Values, Show) ->
         {ok, #{ledger := #{name := Name, version := Version} = Ledger, system := System,
                runtime := #{natives := Natives}} = Made} ->
             ok = note_no_signs(System, Values),
-            Out = maps:get(out, Values, binary_to_list(Name) ++ ".img"),
+            Form = form(Values),
+            Out = maps:get(out, Values, binary_to_list(Name) ++ suffix(Form)),
             Image = fun(_) ->
                             whittle_progress:step("making the image"),
                             whittle_board:image(
                               #{board => Board, program => Program, natives => Natives,
-                                name => Name, version => Version, out => Out,
+                                name => Name, version => Version, out => Out, form => Form,
                                 env => maps:get(env, Values, []),
                                 runtime => #{progress => fun whittle_progress:event/1}})
                     end,
@@ -86,6 +95,10 @@ note_no_signs(System, Values) ->
 failed({error, Reason}) -> whittle_failure:board(Reason);
 failed(Ok) -> Ok.
 
+with_image(#{text := Text, json := Json} = Result, #{out := Out, card := Card}) ->
+    Result#{text => [Text, $\n, whittle_image_table:card(Card, Out)],
+            json => Json#{card => (whittle_image_table:card_json(Card))
+                                      #{out => unicode:characters_to_binary(Out)}}};
 with_image(#{text := Text, json := Json} = Result,
            #{out := Out, size := Size, label := #{parts := Parts, board := Board}}) ->
     Result#{text => [Text, $\n, whittle_image_table:text(Parts, Out, Size)],

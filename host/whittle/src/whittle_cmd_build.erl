@@ -30,9 +30,11 @@ command() ->
                      "without the parts that the program cannot reach (BIFs, NIFs, drivers, "
                      "built-in modules), with --shake functions --missing crash"},
            #{name => format, long => "format", value => "FORMAT",
-             one_of => fun() -> [exe, dir] end,
-             default => fun() -> exe end,
-             help => "exe: one file; dir: a directory with the files unpacked"},
+             one_of => fun() -> [exe, dir, image, slot, card] end,
+             usual => fun() -> "exe, or image with --board" end,
+             help => "exe: one file; dir: a directory with the files unpacked; with --board, "
+                     "image: a bootable file; card: the bytes of a card with two slots for images; "
+                     "slot: an image for a slot of a card"},
            #{name => keep_include, long => "keep-include",
              help => "keep include files (default: only if the output contains the compiler)"},
            #{name => keep_attributes, long => "keep-attributes",
@@ -64,6 +66,9 @@ run(#{board := Name} = Values) ->
                         fun(#{target := Target} = Board) ->
                                 run(maps:remove(board, Values#{target => Target}), Board)
                         end]);
+run(#{format := Format}) when Format =:= image; Format =:= slot; Format =:= card ->
+    whittle_failure:usage(["--format ", atom_to_list(Format), " needs --board: `whittle boards' "
+                           "lists the boards"]);
 run(#{env := _}) ->
     whittle_failure:usage("--env needs --board: an executable has the environment of its caller");
 run(Values) ->
@@ -91,7 +96,8 @@ no_output(#{arguments := [Path]}) ->
 
 request(#{vm := Vm} = Values, Shake) ->
     Input = whittle_input_options:request(Values),
-    (maps:merge(maps:with([out, format, ca_certs, settings], Values), Input))
+    Format = case Values of #{format := dir} -> dir; _ -> exe end,
+    (maps:merge((maps:with([out, ca_certs, settings], Values))#{format => Format}, Input))
     #{flavor => whittle_input_options:flavor(Vm), shake => Shake,
       vm => case Vm of program -> program; _ -> whole end,
       outside_links => choice(no_outside_links, Values, refuse, note),

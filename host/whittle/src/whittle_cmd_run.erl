@@ -1,5 +1,6 @@
-%% @doc Implements `whittle run'. It starts an executable, or the emulator of a board with an image,
-%% in place of the command. So this program receives the terminal, the signals and the exit code.
+%% @doc Implements `whittle run'. It starts an executable, or the emulator of a board with an image
+%% or a card, in place of the command. So this program receives the terminal, the signals and the
+%% exit code.
 -module(whittle_cmd_run).
 -behaviour(whittle).
 
@@ -13,9 +14,9 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "run", arguments => ["OUT", "[ARGUMENT...]"],
-      help => "run an executable, in an emulator if it is for another machine; or boot an image of "
-              "a board in an emulator. The options are for an image, and stand before or after "
-              "its name",
+      help => "run an executable, in an emulator if it is for another machine; or boot an image or "
+              "a card of a board in an emulator. The options are for an image or a card, and stand "
+              "before or after its name",
       options =>
           [#{name => memory, long => "memory", value => "SIZE",
              help => "the memory of the board: 24M (default: the board's)"},
@@ -28,7 +29,10 @@ command() ->
            #{name => monitor, long => "monitor", value => "PATH",
              help => "a Unix socket for the monitor of the emulator"},
            #{name => no_reboot, long => "no-reboot",
-             help => "end the emulator when the board reboots"}]}.
+             help => "end the emulator when the board reboots"},
+           #{name => keep, long => "keep",
+             help => "let the board write to the file of its card (default: the emulator drops "
+                     "what the board writes)"}]}.
 
 %% @doc Hands the executable and its arguments to the script, after its emulator if its target needs
 %% one.
@@ -47,15 +51,52 @@ boot(Image, Words, Before) ->
                    {error, Line} -> whittle_failure:usage(Line)
                end
        end,
-       fun(Values) -> options([memory, serial, forward, monitor, no_reboot], Values, #{}) end,
-       fun(Options) ->
-               case whittle_board:emulator(Image, Options) of
-                   {ok, {Command, Board}} ->
-                       ok = note_low_memory(Options, Board),
-                       start(Command);
-                   {error, Reason} -> whittle_failure:board(Reason)
-               end
+       fun(Values) -> keep(whittle_board:kind(Image), Values) end,
+       fun(Values) ->
+               options([memory, serial, forward, monitor, no_reboot, keep], Values, #{})
+       end,
+       fun(Options) -> with_place(whittle_board:kind(Image), Options) end,
+       fun({Place, Options}) ->
+               Started = whittle_work:steps(
+                           [fun(_) -> failed(whittle_board:emulator(Image, Options)) end,
+                            fun(Command) -> environment(Command, Options) end,
+                            fun(#{words := Program, board := Board, notes := Notes}) ->
+                                    ok = note_low_memory(Options, Board),
+                                    ok = lists:foreach(fun whittle_progress:note/1, Notes),
+                                    start(Program)
+                            end]),
+               ok = dropped(Place, Started),
+               Started
        end]).
+
+failed({error, Reason}) -> whittle_failure:board(Reason);
+failed(Ok) -> Ok.
+
+keep(card, Values) -> {ok, Values};
+keep(_, #{keep := true}) ->
+    whittle_failure:usage("--keep is for a card (--format card): an image does not change");
+keep(_, Values) -> {ok, Values}.
+
+%% The boot loader's environment is a file for the emulator, which replaces the script. So the
+%% directory belongs to the script's process; a later command removes it.
+with_place(card, Options) ->
+    Owner = os:getenv("WHITTLE_OWNER", os:getpid()),
+    case whittle_unfinished:make_directory("whittle-run", Owner) of
+        {ok, Dir} -> {ok, {Dir, Options#{environment => filename:join(Dir, "environment")}}};
+        {error, Reason} -> whittle_failure:board({no_place, Reason})
+    end;
+with_place(_, Options) -> {ok, {none, Options}}.
+
+environment(#{environment := Bytes} = Command, #{environment := File}) ->
+    case file:write_file(File, Bytes) of
+        ok -> {ok, Command};
+        {error, Reason} -> whittle_failure:board({no_place, {filename:dirname(File), Reason}})
+    end;
+environment(Command, _) -> {ok, Command}.
+
+dropped(none, _) -> ok;
+dropped(Dir, {ok, _}) -> whittle_unfinished:done(Dir);
+dropped(Dir, {error, _}) -> whittle_unfinished:remove_directory(Dir).
 
 %% Linux prints nothing if its memory ends before it has a console.
 note_low_memory(#{memory := Megabytes}, #{name := Name, least_memory := Least})
@@ -68,7 +109,8 @@ note_low_memory(_, _) -> ok.
 given(Values) -> maps:remove(arguments, Values).
 
 both(Before, After) ->
-    case [Name || Name <- maps:keys(Before), Name =/= no_reboot, is_map_key(Name, After)] of
+    case [Name || Name <- maps:keys(Before), not lists:member(Name, [no_reboot, keep]),
+                  is_map_key(Name, After)] of
         [] -> {ok, maps:merge(Before, After)};
         [Name | _] ->
             whittle_failure:usage(["--", atom_to_list(Name), " is given twice: give it once; see "
@@ -78,6 +120,8 @@ both(Before, After) ->
 options([], _, Options) -> {ok, Options};
 options([no_reboot | Names], Values, Options) ->
     options(Names, Values, Options#{reboot => not is_map_key(no_reboot, Values)});
+options([keep | Names], Values, Options) ->
+    options(Names, Values, Options#{keep => is_map_key(keep, Values)});
 options([Name | Names], Values, Options) ->
     case Values of
         #{Name := Text} ->
@@ -112,9 +156,9 @@ no_options(Out, Target, Given) ->
                   is_map_key(Name, Given)] of
         [] -> {ok, Target};
         [Long | _] ->
-            whittle_failure:usage(["--", Long, " is for an image of a board, and ", Out, " is an "
-                                   "executable: remove it; or write it after ", Out, " if it is "
-                                   "for the program"])
+            whittle_failure:usage(["--", Long, " is for an image or a card of a board, and ", Out,
+                                   " is an executable: remove it; or write it after ", Out,
+                                   " if it is for the program"])
     end.
 
 target(Out) ->

@@ -1,4 +1,5 @@
-%% @doc Implements `whittle size'. It shows the size of each part of an executable.
+%% @doc Implements `whittle size'. It shows the size of each part of an executable, an image or a
+%% card.
 -module(whittle_cmd_size).
 -behaviour(whittle).
 
@@ -8,7 +9,7 @@
 -spec command() -> whittle_command_line:command().
 command() ->
     #{name => "size", arguments => ["OUT"],
-      help => "show the size of each part of an executable or an image",
+      help => "show the size of each part of an executable, an image or a card",
       options => [#{name => by, long => "by", value => "WHAT",
                     one_of => fun() -> [part, reason] end,
                     default => fun() -> part end,
@@ -21,9 +22,18 @@ command() ->
 run(#{arguments := [Out], by := By}) ->
     case whittle_board:kind(Out) of
         other -> executable(Out, By);
-        image when By =:= reason ->
+        Kind when By =:= reason, Kind =/= cut ->
             whittle_failure:usage("--by reason needs an executable: build it without --board");
+        card -> card(Out);
         _ -> image(Out)
+    end.
+
+card(Out) ->
+    case whittle_board:card(Out) of
+        {ok, Card} ->
+            {ok, #{json => whittle_image_table:card_json(Card),
+                   text => whittle_image_table:card(Card, Out)}};
+        {error, Error} -> whittle_failure:board(Error)
     end.
 
 image(Out) ->

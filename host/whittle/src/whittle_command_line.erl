@@ -51,8 +51,8 @@
 table() ->
     [(Module:command())#{module => Module}
      || Module <- [whittle_cmd_build, whittle_cmd_size, whittle_cmd_why, whittle_cmd_features,
-                   whittle_cmd_targets, whittle_cmd_boards, whittle_cmd_run, whittle_cmd_trace,
-                   whittle_cmd_measure,
+                   whittle_cmd_targets, whittle_cmd_boards, whittle_cmd_run, whittle_cmd_write,
+                   whittle_cmd_trace, whittle_cmd_measure,
                    whittle_cmd_tune, whittle_cmd_load, whittle_cmd_clean, whittle_cmd_completion]].
 
 %% @doc Describes the option `--json'.

@@ -46,19 +46,21 @@ load(Reason) ->
 %% does not fit and a wrong variable are usage errors.
 -spec board(whittle_board:error()) -> {error, whittle:failure()}.
 board({Tag, _} = Reason)
-  when Tag =:= unknown_board; Tag =:= other_target; Tag =:= bad_variable ->
+  when Tag =:= unknown_board; Tag =:= other_target; Tag =:= bad_variable; Tag =:= no_cards ->
     usage(whittle_board:format_error(Reason));
 board({Tag, _} = Reason) ->
     {error, #{kind => work, code => Tag, text => whittle_board:format_error(Reason),
               details => whittle_board:details(Reason)}}.
 
-%% @doc Fails if a file is an image of a board, or begins as one. The text tells what a command
-%% needs instead.
+%% @doc Fails if a file is an image or a card of a board, or begins as an image. The text tells what
+%% a command needs instead.
 -spec no_image(file:filename(), Command :: string(), Needs :: unicode:chardata()) ->
           ok | {error, whittle:failure()}.
 no_image(File, Command, Needs) ->
     case whittle_board:kind(File) of
         other -> ok;
+        card ->
+            usage([File, " is a card, and `whittle ", Command, "' needs ", Needs]);
         image ->
             usage([File, " is an image, and `whittle ", Command, "' needs ", Needs]);
         cut -> board({cut_image, File})

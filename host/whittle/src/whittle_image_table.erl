@@ -1,7 +1,7 @@
-%% @doc Shows the parts of a board's image as a table.
+%% @doc Shows the parts of a board's image or card as a table.
 -module(whittle_image_table).
 
--export([text/3]).
+-export([text/3, card/2, card_json/1]).
 
 %% @doc Formats the parts, with the image itself as the last line.
 -spec text([#{name := binary(), stored := integer(), raw := integer()}], file:filename(),
@@ -11,3 +11,29 @@ text(Parts, Out, Size) ->
                         | [[Name, Stored, Raw]
                            || #{name := Name, stored := Stored, raw := Raw} <- Parts]]
                        ++ [[Out, Size, ""]]).
+
+%% @doc Formats the parts of a card, with the card itself as the last line of the table, and its
+%% state.
+-spec card(whittle_board_card:card(), file:filename()) -> unicode:chardata().
+card(#{parts := Parts, size := Size, data := Data, good := Good, trial := Trial,
+       damaged := Damaged}, Out) ->
+    [whittle_table:text([["part of the card", "bytes", "hold data"]
+                         | [[Name, Bytes, Used]
+                            || #{name := Name, bytes := Bytes, data := Used} <- Parts]]
+                        ++ [[Out, Size, Data]]),
+     ["\nThe board starts slot ", letter(Good),
+      [[", after a trial of slot ", letter(Trial)] || Trial =/= none], ".\n"],
+     [["Damaged: ", Part, $\n] || Part <- Damaged]].
+
+letter(a) -> "A";
+letter(b) -> "B".
+
+%% @doc Writes a card as data.
+-spec card_json(whittle_board_card:card()) -> whittle_json:json().
+card_json(#{a := A, b := B} = Card) ->
+    (maps:with([board, size, data, good, trial, damaged, parts], Card))
+        #{slots => #{a => slot(A), b => slot(B)}}.
+
+slot({image, #{name := Name, version := Version}}) ->
+    #{status => image, name => Name, version => Version};
+slot(Status) -> #{status => Status}.

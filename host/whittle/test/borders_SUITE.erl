@@ -39,8 +39,9 @@
          {"host/whittle_make/test/whittle_left_out_SUITE.erl", whittle_recipe_otp},
          %% It stops a VM between two steps of a removal.
          {"host/whittle/test/whittle_stop_SUITE.erl", whittle_cache_clean},
-         %% It makes an image for an emulator that boots nothing.
+         %% It makes an image and a card for an emulator that boots nothing.
          {"host/whittle/test/whittle_SUITE.erl", whittle_board_label},
+         {"host/whittle/test/whittle_SUITE.erl", whittle_board_card},
          %% They read the lines of a console with the code that writes them.
          {"host/whittle_tune/test/whittle_tune_lines_SUITE.erl", whittle_console_line},
          {"host/whittle_tune/test/whittle_tune_serial_SUITE.erl", whittle_console_line},

@@ -17,7 +17,7 @@
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         run_low_memory/1,
+         run_low_memory/1, run_card/1,
          run_options/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
@@ -41,7 +41,7 @@ all() ->
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
-     run_keeps_arguments, run_low_memory, run_options,
+     run_keeps_arguments, run_low_memory, run_card, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, unknown_level,
      more_atoms, libraries,
@@ -93,14 +93,16 @@ help(Config) ->
            "usage: whittle COMMAND ...\n\n"
            "  build       build one executable, or an image for a board, from an application, a"
            " release or an escript\n"
-           "  size        show the size of each part of an executable or an image\n"
+           "  size        show the size of each part of an executable, an image or a card\n"
            "  why         explain why an executable contains a function (M, M:F or M:F/A) or not\n"
            "  features    list the features (parts of OTP) that `build --feature' turns on or off\n"
            "  targets     list the machines that you can build for\n"
            "  boards      list the boards that you can make an image for\n"
            "  run         run an executable, in an emulator if it is for another machine; or boot"
-           " an image of a board in an emulator. The options are for an image, and stand before or"
-           " after its name\n"
+           " an image or a card of a board in an emulator. The options are for an image or a card,"
+           " and stand before or after its name\n"
+           "  write       write a card to a disk, as /dev/sdX, and read it back. Everything on the"
+           " disk is lost. A disk that is mounted or otherwise in use is an error\n"
            "  trace       run a command and record the functions that its Erlang VMs call, for"
            " `build --evidence'; it exits with the code of CMD, or with 1 if only the "
            "recording failed\n"
@@ -136,8 +138,10 @@ help_of_command(Config) ->
            " interpreter without the parts that the program cannot reach (BIFs, NIFs, drivers,"
            " built-in modules), with --shake functions --missing crash (size, speed, program;"
            " default: size)\n"
-           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked (exe,"
-           " dir; default: exe)\n"
+           "  --format FORMAT       exe: one file; dir: a directory with the files unpacked; with"
+           " --board, image: a bootable file; card: the bytes of a card with two slots for images;"
+           " slot: an image for a slot of a card (exe, dir, image, slot, card; default: exe, or"
+           " image with --board)\n"
            "  --keep-include        keep include files (default: only if the output contains the"
            " compiler)\n"
            "  --keep-attributes     keep the attributes of modules (default: only if a module"
@@ -271,7 +275,8 @@ wrong_words(Config) ->
              {["build", ".", "--vm", "program", "--shake", "functions", "--missing", "load"],
               "--vm program needs a plan that removes code: add --shake functions --missing crash"},
              {["build", "a", "--format", "tar"],
-              "--format cannot be `tar'; use one of exe, dir; see `whittle help build'"},
+              "--format cannot be `tar'; use one of exe, dir, image, slot, card; see `whittle help "
+              "build'"},
              {["build", ".", "--keep", "f"], "--keep has no effect without --shake: add --shake "
                                              "functions"},
              {["build", ".", "--missing", "load"],
@@ -404,8 +409,8 @@ completion(Config) ->
                end,
     [?assertEqual({Words, Offered}, {Words, Complete(Words)})
      || {Words, Offered} <-
-            [{"\"\"", "help version build size why features targets boards run trace measure tune "
-              "load clean completion"},
+            [{"\"\"", "help version build size why features targets boards run write trace measure "
+              "tune load clean completion"},
              {"ru", "run"},
              {"help s", "size"},
              {"help hel", "help"},
@@ -1247,6 +1252,58 @@ run_low_memory(Config) ->
                  {<<"qemu-arm">>, "qemu-system-arm", ["--memory", "14M"], ""},
                  {<<"qemu-arm">>, "qemu-system-arm", [], ""}]].
 
+%% The emulator gets the card, and a file with the environment of its boot loader.
+run_card(Config) ->
+    Dir = ?config(dir, Config),
+    Emulator = made:file(filename:join(Dir, "qemu-system-arm"),
+                         "#!/bin/sh\nfor word; do case $word in *,addr=0x4000000,*)\n"
+                         "file=${word#*file=}; grep -aq bootdelay=-2 \"${file%%,*}\" &&"
+                         " echo there;;\n*id=card,*) echo \"$word\";; esac; done\n"),
+    ok = file:change_mode(Emulator, 8#755),
+    {ok, Board} = whittle_board:board("qemu-arm"),
+    Image = whittle_board_label:add_for_slot(<<"image">>,
+                                             #{board => <<"qemu-arm">>, target => <<"armv7">>,
+                                               name => <<"n">>, version => <<"1">>,
+                                               parts => [#{name => <<"all">>, stored => 5,
+                                                           raw => 5}]}),
+    {ok, Card} = whittle_board_card:make(Board, Image),
+    made:file(filename:join(Dir, "n.card"), Card),
+    Run = fun(Words) -> whittle(Config, Words, ["PATH='", Dir, "':\"$PATH\""]) end,
+    Drive = fun(Snapshot) ->
+                    "there\nif=none,id=card,format=raw,snapshot=" ++ Snapshot ++ ",file=n.card\n"
+            end,
+    case filelib:is_regular("/usr/lib/u-boot/qemu_arm/u-boot.bin") of
+        true ->
+            ?assertEqual({0, Drive("on"), ""}, Run(["run", "n.card"])),
+            ?assertEqual({0, Drive("off"), ""}, Run(["run", "n.card", "--keep"])),
+            ?assertMatch({0, _, "whittle: note: 23 MB of memory are too few" ++ _},
+                         Run(["run", "n.card", "--memory", "23M"])),
+            One = damaged(Card, 8192),
+            made:file(filename:join(Dir, "n.card"), One),
+            ?assertEqual({0, Drive("on"), "whittle: note: slot A is damaged, and the board boots "
+                          "without it\n"}, Run(["run", "n.card"]));
+        false ->
+            ?assertEqual({1, "", "whittle: the boot loader for cards of qemu-arm is missing "
+                          "(/usr/lib/u-boot/qemu_arm/u-boot.bin): install it (tools/setup "
+                          "board)\n"},
+                         Run(["run", "n.card"]))
+    end,
+    {0, Json, ""} = Run(["size", "n.card", "--json"]),
+    #{<<"size">> := Size, <<"parts">> := Parts} = jiffy:decode(Json, [return_maps]),
+    ?assertEqual(byte_size(Card), Size),
+    ?assertEqual(Size, lists:sum([Bytes || #{<<"bytes">> := Bytes} <- Parts])),
+    {0, Table, ""} = Run(["size", "n.card"]),
+    ?assertMatch({match, _}, re:run(Table, "\nThe board starts slot A.\n")),
+    made:file(filename:join(Dir, "n.card"), binary:part(Card, 0, 1000)),
+    [?assertEqual({1, "", "whittle: n.card is a card without its end: copy it again, or build it "
+                   "again\n"}, Run(Words))
+     || Words <- [["run", "n.card"], ["size", "n.card"], ["write", "n.card", "/dev/null"]]].
+
+damaged(Bytes, Sector) ->
+    At = Sector * 512,
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    <<Before/binary, (Byte bxor 1), After/binary>>.
+
 %% The program receives stdin, the exit code, and every argument after its name.
 run_keeps_arguments(Config) ->
     {0, _, ""} = whittle(Config, ["build", ?config(hello, Config)]),
@@ -1277,8 +1334,17 @@ run_options(Config) ->
              {["run", "--memory", "24M", "cut.img", "--memory", "32M"], 2,
               "--memory is given twice: give it once; see `whittle help run'"},
              {["run", "--memory", "24M", "hello"], 2,
-              "--memory is for an image of a board, and hello is an executable: remove it; or write"
-              " it after hello if it is for the program"}]],
+              "--memory is for an image or a card of a board, and hello is an executable: remove "
+              "it; or write it after hello if it is for the program"},
+             {["run", "--keep", "cut.img"], 2,
+              "--keep is for a card (--format card): an image does not change"},
+             {["build", ".", "--format", "card"], 2,
+              "--format card needs --board: `whittle boards' lists the boards"},
+             {["build", ".", "--format", "exe", "--board", "qemu-arm"], 2,
+              "--format exe makes no image: leave it out with --board"},
+             {["write", "cut.img", "/dev/null"], 1,
+              "cut.img is no card: build one with `whittle build PATH --board NAME --format "
+              "card'"}]],
     %% A shell would run the bytes of an image as a script.
     Image = filename:join(?config(dir, Config), "whole.img"),
     ok = file:write_file(Image, ["touch touched\n#", lists:duplicate(200, $x),
@@ -1399,13 +1465,14 @@ flags(Config) ->
                   "why" => ["made", "hello:a/0"], "features" => [], "targets" => [], "clean" => [],
                   "boards" => [], "measure" => ["list"]},
     %% In acceptance/suites, tune_SUITE and load_SUITE have those of `tune' and `load', which run
-    %% programs, image_SUITE those of `run', and program_vm_SUITE `features --vm'.
+    %% programs, image_SUITE and card_SUITE those of `run' and `write', and program_vm_SUITE
+    %% `features --vm'.
     Flags = [{Name, ["--" ++ Long || #{long := Long, name := Key} = Option <- Options,
                                      not is_map_key(value, Option),
                                      Key =:= json
                                          orelse not lists:member(Name, ["measure", "features"])]}
              || #{name := Name, options := Options} <- whittle_command_line:table(),
-                not lists:member(Name, ["tune", "load", "run"])],
+                not lists:member(Name, ["tune", "load", "run", "write"])],
     ?assertEqual(lists:sort(maps:keys(Arguments)), lists:sort([Name || {Name, [_ | _]} <- Flags])),
     [?assertMatch({Name, Words, {0, [_ | _], ""}},
                   {Name, Words, whittle(Config, [Name | Words] ++ maps:get(Name, Arguments), Env)})

@@ -2,18 +2,20 @@
 %%
 %% A board is data ({@link board/1}). An image is one file that a boot loader or an emulator starts:
 %% a kernel, the first process (native/init) and one executable of Whittle. docs/boards.md describes
-%% boards and images.
+%% boards and images. A card is one file with a boot partition and two images; docs/cards.md
+%% describes it.
 -module(whittle_board).
 
 -include_lib("kernel/include/file.hrl").
 
 -import(whittle_work, [steps/1]).
 
--export([boards/0, board/1, check/2, check_output/1, image/1]).
--export([kind/1, label/1, emulator/2, memory/1, serial/1, forward/1]).
+-export([boards/0, board/1, check/2, check_form/2, check_output/1, image/1]).
+-export([kind/1, label/1, card/1, emulator/2, memory/1, serial/1, forward/1]).
+-export([write/2]).
 -export([format_error/1, details/1]).
 
--export_type([request/0, made/0, error/0]).
+-export_type([request/0, form/0, made/0, command/0, error/0]).
 
 -type request() ::
         #{board := whittle_board_data:board(),
@@ -23,11 +25,25 @@
           name := binary(),                 % of the program
           version := binary(),
           out := file:filename(),
+          form => form(),                   % default: image
           env => [string()],                % "NAME=VALUE", the program's environment
           runtime => whittle_runtime:options()}.
 
+%% An image; an image for a slot, with a driver for the card; or a card with this image in its
+%% slots.
+-type form() :: image | slot | card.
+
 -type made() :: #{out := file:filename(), size := pos_integer(),
-                  label := whittle_board_label:label()}.
+                  label := whittle_board_label:label(),
+                  card => whittle_board_card:card()}.    % of the form `card'
+
+%% How to start an emulator.
+-type command() ::
+        #{words := [string()],
+          board := whittle_board_data:board(), % with the memory that a card needs
+          %% The file that the emulator needs, for a card. Its path is that of the options.
+          environment => binary(),
+          notes := [unicode:chardata()]}.   % damaged parts without which the board boots
 
 -type error() ::
         whittle_board_data:error()
@@ -41,6 +57,13 @@
       | {cut_image, file:filename()}
       | {damaged_image, file:filename()}
       | {not_ours, file:filename()}
+      | {no_cards, Board :: string()}
+      | {too_large, #{image := pos_integer(), slot := pos_integer(), board := string()}}
+      | {not_a_card, file:filename()}
+      | {cut_card, file:filename()}
+      | {damaged_card, {file:filename(), Part :: binary()}}
+      | {disk, whittle_board_disk:error()}
+      | {no_firmware, #{board := string(), file := file:filename()}}
       | {no_socket, file:filename()}
       | {no_network, file:filename()}
       | {no_emulator, #{board := string(), program := string()}}.
@@ -72,29 +95,31 @@ check(#{name := Name, target := Target} = Board, #{target := Given, env := Lines
         false -> {error, {other_target, #{board => Name, target => Target, given => Given}}}
     end.
 
-%% @doc Checks that an image can be written to a path, as far as this is possible without writing.
-%% An existing file must be an image.
+%% @doc Checks that an image or a card can be written to a path, as far as this is possible without
+%% writing. An existing file must be an image or a card.
 -spec check_output(file:filename()) -> ok | {error, error()}.
 check_output(Out) ->
     case whittle_pack:check_beside(Out) of
         ok ->
             case filelib:is_regular(Out) andalso filelib:file_size(Out) > 0
-                andalso not is_image(Out) of
+                andalso not is_ours(Out) of
                 true -> {error, {not_ours, Out}};
                 false -> ok
             end;
         {error, Reason} -> {error, {pack, Reason}}
     end.
 
-%% @doc Makes an image. The file is complete or does not exist. The kernel and init come from the
-%% cache or from a build, whose progress goes to the option `progress' of `runtime'.
+%% @doc Makes an image or a card. The file is complete or does not exist. The kernel and init come
+%% from the cache or from a build, whose progress goes to the option `progress' of `runtime'.
 -spec image(request()) -> {ok, made()} | {error, error()}.
 image(#{board := Board, program := Program, natives := Natives, out := Out} = Request) ->
     #{name := BoardName, target := Target} = Board,
     Options = maps:get(runtime, Request, #{}),
     Env = maps:get(env, Request, []),
-    Features = whittle_board_kernel:features(Natives, Env),
+    Form = maps:get(form, Request, image),
+    Features = whittle_board_kernel:features(Natives, Env) ++ [card || Form =/= image],
     steps([fun(_) -> variables(Board, Env) end,
+           fun(_) -> check_form(Board, Form) end,
            fun(_) -> runtime(whittle_board_kernel:init(Board, Features, Options)) end,
            fun(#{dir := Init}) ->
                    steps([fun(_) -> runtime(whittle_board_kernel:kernel(Board, Features, Options))
@@ -117,24 +142,32 @@ image(#{board := Board, program := Program, natives := Natives, out := Out} = Re
                              board => text(BoardName), target => text(Target),
                              name => text(maps:get(name, Request)),
                              version => text(maps:get(version, Request)), parts => Parts},
-                   written(Out, whittle_board_label:add(Bytes, Label))
+                   written(Form, Board, Out, case Form of
+                                                 image -> whittle_board_label:add(Bytes, Label);
+                                                 _ -> whittle_board_label:add_for_slot(Bytes,
+                                                                                       Label)
+                                             end)
            end]).
 
-%% @doc Tells whether a file ends as an image does, or only begins as one does (`cut'). It reads
-%% only both ends.
--spec kind(file:filename()) -> image | cut | other.
+%% @doc Checks that Whittle makes this form for a board.
+-spec check_form(whittle_board_data:board(), form()) -> ok | {error, error()}.
+check_form(#{name := Name} = Board, Form) when Form =/= image, not is_map_key(card, Board) ->
+    {error, {no_cards, Name}};
+check_form(_, _) -> ok.
+
+%% @doc Tells whether a file is a card, ends as an image does, or only begins as one does (`cut').
+%% It reads only both ends.
+-spec kind(file:filename()) -> image | card | cut | other.
 kind(File) ->
-    case is_image(File) of
-        true -> image;
-        false ->
-            case part(File, bof, ?HEAD) of
-                {ok, Bytes} ->
-                    case whittle_board_label:is_kernel(Bytes) of
-                        true -> cut;
-                        false -> other
-                    end;
-                error -> other
-            end
+    case {is_card(File), is_image(File), part(File, bof, ?HEAD)} of
+        {true, _, _} -> card;
+        {false, true, _} -> image;
+        {false, false, {ok, Bytes}} ->
+            case whittle_board_label:is_kernel(Bytes) of
+                true -> cut;
+                false -> other
+            end;
+        {false, false, error} -> other
     end.
 
 %% @doc Reads the label of an image: its board, its program, and all parts with their stored and raw
@@ -155,11 +188,38 @@ label(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-%% @doc Returns the words of the command that boots an image, and its board.
+%% @doc Checks a card, and returns its contents and all its parts. An error means that no board
+%% boots from it.
+-spec card(file:filename()) -> {ok, whittle_board_card:card()} | {error, error()}.
+card(File) ->
+    case whittle_file:whole(File, ?MOST_IMAGE) of
+        {ok, Bytes} ->
+            case whittle_board_card:read(Bytes) of
+                {ok, _} = Read -> Read;
+                {error, not_a_card} -> {error, {not_a_card, File}};
+                {error, cut} -> {error, {cut_card, File}};
+                {error, {damaged, Part}} -> {error, {damaged_card, {File, Part}}}
+            end;
+        {error, Reason} -> {error, {unreadable, {File, Reason}}}
+    end.
+
+%% @doc Writes a card to a disk, and reads all of it back. It refuses a disk that is in use.
+-spec write(file:filename(), file:filename()) -> {ok, #{size := pos_integer()}} | {error, error()}.
+write(File, Device) ->
+    steps([fun(_) -> card(File) end,
+           fun(#{size := Size}) ->
+                   {ok, Bytes} = whittle_file:whole(File, ?MOST_IMAGE),
+                   case whittle_board_disk:write(Device, binary:part(Bytes, 0, Size)) of
+                       ok -> {ok, #{size => Size}};
+                       {error, Reason} -> {error, {disk, Reason}}
+                   end
+           end]).
+
+%% @doc Returns the command that boots an image or a card.
 -spec emulator(file:filename(), whittle_board_emulator:options()) ->
-          {ok, {[string()], whittle_board_data:board()}} | {error, error()}.
+          {ok, command()} | {error, error()}.
 emulator(File, Options) ->
-    steps([fun(_) -> label(File) end,
+    steps([fun(_) -> bootable(File) end,
            fun(Label) ->
                    case [Path || Path <- whittle_board_emulator:sockets(Options),
                                  not is_free(Path)] of
@@ -170,16 +230,53 @@ emulator(File, Options) ->
            %% A path in the label would choose a program of this machine: the emulator.
            fun(#{board := Name} = Label) ->
                    case maps:get(forward, Options, []) =:= [] orelse is_map_key(network, Label) of
-                       true -> whittle_board_data:shipped(unicode:characters_to_list(Name));
+                       true ->
+                           case whittle_board_data:shipped(unicode:characters_to_list(Name)) of
+                               {ok, Board} -> {ok, {Label, Board}};
+                               {error, _} = Error -> Error
+                           end;
                        false -> {error, {no_network, File}}
                    end
            end,
-           fun(#{name := Name, emulator := [Program | _]} = Board) ->
+           fun({Label, #{name := Name, emulator := [Program | _]} = Board}) ->
                    case os:find_executable(Program) of
                        false -> {error, {no_emulator, #{board => Name, program => Program}}};
-                       _ -> {ok, {whittle_board_emulator:command(Board, File, Options), Board}}
+                       _ -> command(Label, Board, File, Options)
                    end
            end]).
+
+%% An image of a card may have a network if one of its slots has it.
+bootable(File) ->
+    case kind(File) of
+        card ->
+            case card(File) of
+                {ok, #{a := A, b := B} = Card} ->
+                    Networks = [maps:with([network], Label) || {image, Label} <- [A, B]],
+                    {ok, lists:foldl(fun maps:merge/2, Card, Networks)};
+                {error, _} = Error -> Error
+            end;
+        _ -> label(File)
+    end.
+
+command(#{damaged := Damaged}, #{name := Name} = Board, File, Options) ->
+    case Board of
+        #{card := #{firmware := Firmware, memory := Memory, least_memory := Least,
+                    environment := Variables}} ->
+            case filelib:is_regular(Firmware) of
+                true ->
+                    Words = whittle_board_emulator:card_command(Board, File, Options),
+                    {ok, #{words => Words,
+                           board => Board#{memory := Memory, least_memory := Least},
+                           environment => whittle_board_uboot:environment(Variables),
+                           notes => [[Part, " is damaged, and the board boots without it"]
+                                     || Part <- Damaged]}};
+                false -> {error, {no_firmware, #{board => Name, file => Firmware}}}
+            end;
+        _ -> {error, {no_cards, Name}}
+    end;
+command(_, Board, File, Options) ->
+    {ok, #{words => whittle_board_emulator:command(Board, File, Options), board => Board,
+           notes => []}}.
 
 %% qemu removes whatever is at the path of a socket.
 is_free(Path) ->
@@ -237,7 +334,24 @@ format_error({cut_image, File}) ->
 format_error({damaged_image, File}) ->
     [File, " is damaged: copy it again, or build it again"];
 format_error({not_ours, File}) ->
-    [File, " exists and is no image of a board: name another file with -o"];
+    [File, " exists and is no image or card of a board: name another file with -o"];
+format_error({no_cards, Board}) ->
+    ["the description of the board ", Board, " has no card: leave out --format, or add the key "
+     "`card' (docs/boards.md)"];
+format_error({too_large, #{image := Size, slot := Room, board := Board}}) ->
+    ["the image has ", whittle_number:text(Size), " bytes, and a slot of a card for ", Board,
+     " holds ", whittle_number:text(Room), ": make the program smaller (--shake functions "
+     "--missing crash), or the slots larger (`slot' in the board's description)"];
+format_error({not_a_card, File}) ->
+    [File, " is no card: build one with `whittle build PATH --board NAME --format card'"];
+format_error({cut_card, File}) ->
+    [File, " is a card without its end: copy it again, or build it again"];
+format_error({damaged_card, {File, Part}}) ->
+    [File, " is a damaged card (", Part, "): copy it again, or build it again"];
+format_error({disk, Reason}) -> whittle_board_disk:format_error(Reason);
+format_error({no_firmware, #{board := Board, file := File}}) ->
+    ["the boot loader for cards of ", Board, " is missing (", File, "): install it (tools/setup "
+     "board)"];
 format_error({no_socket, Path}) ->
     [Path, " is another file, or the socket of a program that runs, and the emulator would remove "
      "it: name another path"];
@@ -257,6 +371,14 @@ details({runtime, Reason}) -> whittle_runtime:step_output(Reason);
 details(_) -> [].
 
 %% Internal
+
+is_ours(File) -> is_image(File) orelse is_card(File).
+
+is_card(File) ->
+    case part(File, bof, 512) of
+        {ok, First} -> whittle_board_card:is_card(First);
+        error -> false
+    end.
 
 is_image(File) ->
     case part(File, {eof, -?TAIL}, ?TAIL) of
@@ -282,11 +404,22 @@ part(File, From, Size) ->
 runtime({error, Reason}) -> {error, {runtime, Reason}};
 runtime({ok, _} = Ok) -> Ok.
 
-written(Out, Bytes) ->
-    case whittle_pack:write_beside(Out, Bytes, fun is_image/1) of
-        ok ->
-            {ok, Label} = whittle_board_label:read(Bytes),
-            {ok, #{out => Out, size => byte_size(Bytes), label => Label}};
+written(card, #{name := Name} = Board, Out, Image) ->
+    case whittle_board_card:make(Board, Image) of
+        {ok, Bytes} ->
+            {ok, #{size := Size} = Card} = whittle_board_card:read(Bytes),
+            {ok, Label} = whittle_board_label:read(Image),
+            written(Out, Bytes, #{size => Size, label => Label, card => Card});
+        {error, {too_large, Room}} ->
+            {error, {too_large, #{image => byte_size(Image), slot => Room, board => Name}}}
+    end;
+written(_, _, Out, Image) ->
+    {ok, Label} = whittle_board_label:read(Image),
+    written(Out, Image, #{size => byte_size(Image), label => Label}).
+
+written(Out, Bytes, Made) ->
+    case whittle_pack:write_beside(Out, Bytes, fun is_ours/1) of
+        ok -> {ok, Made#{out => Out}};
         {error, Reason} -> {error, {pack, Reason}}
     end.
 
@@ -334,6 +467,9 @@ policy(#{name := Board, kernel := Kernel}, "WHITTLE_WATCHDOG", Value) ->
     end;
 policy(_, Name, _) when Name =:= "WHITTLE_HEALTH"; Name =:= "WHITTLE_RESET" ->
     "would replace a variable that init sets: give it another name";
+policy(_, Name, _)
+  when Name =:= "WHITTLE_BOARD"; Name =:= "WHITTLE_CARD"; Name =:= "WHITTLE_SLOT" ->
+    "would replace a variable that the boot loader sets: give it another name";
 policy(_, _, _) -> ok.
 
 text(Chars) -> unicode:characters_to_binary(Chars).

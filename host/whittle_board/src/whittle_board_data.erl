@@ -6,7 +6,7 @@
 
 -export([all/0, load/1, shipped/1, options/2]).
 
--export_type([board/0, feature/0, option/0, error/0]).
+-export_type([board/0, card/0, feature/0, option/0, error/0]).
 
 -type board() ::
         #{name := string(),             % the file's name
@@ -24,9 +24,25 @@
           emulator := [string()],       % the command, without the image, the memory, and the
                                         % ends of `console', `serial' and `network'
                                         % (whittle_board_emulator)
+          card => card(),               % absent if Whittle makes no cards for the board
           kernel := [{feature(), [option()]}]}. % in addition to priv/kernel.config
 
--type feature() :: base | serial | gpio | network | watchdog.
+-type card() ::
+        #{slot := pos_integer(),        % megabytes of each slot, a multiple of 4
+          data := pos_integer(),        % megabytes of the data partition
+          device := string(),           % its name in /dev
+          interface := string(),        % U-Boot's command for it, as virtio or mmc
+          number := non_neg_integer(),  % of the device in U-Boot
+          work := pos_integer(),        % an address of memory where U-Boot may put a sector
+          load := pos_integer(),        % the address for the image
+          start := string(),            % U-Boot's commands that start the image at ${load}
+          memory := pos_integer(),      % as in board(), for a card
+          least_memory := pos_integer(),
+          firmware := file:filename(),  % the emulator's U-Boot
+          environment := [{string(), string()}], % of this U-Boot
+          emulator := [string()]}.      % words in addition to the board's
+
+-type feature() :: base | serial | gpio | network | watchdog | card.
 
 %% A name without CONFIG_, its value, and the reason.
 -type option() :: {string(), y | n, string()}.
@@ -103,12 +119,30 @@ checked(File, Terms) ->
         ++ [["there is no key ", whittle_file_name:printable(lists:flatten(
                                                                io_lib:format("~0tp", [Key])))]
             || Key <- lists:usort(Keys), not lists:member(Key, keys())]
-        ++ [["the key ", atom_to_list(Key), " is missing"] || Key <- keys() -- Keys]
-        ++ [["the value of ", atom_to_list(Key), " must be ", Wanted]
-            || {Key, Value} <- Terms, {K, Wanted, Is} <- values(), K =:= Key, not Is(Value)],
+        ++ [["the key ", atom_to_list(Key), " is missing"] || Key <- keys() -- [card | Keys]]
+        ++ wrong_values(Terms, values())
+        ++ [["in card, ", Mistake] || {card, Pairs} <- Terms, Mistake <- wrong_card(Pairs)],
     case Mistakes of
-        [] -> {ok, (maps:from_list(Terms))#{name => Name}};
+        [] ->
+            Board = (maps:from_list(Terms))#{name => Name},
+            {ok, maps:map(fun(card, Pairs) -> maps:from_list(Pairs);
+                             (_, Value) -> Value
+                          end, Board)};
         [Mistake | _] -> bad(File, Mistake)
+    end.
+
+wrong_values(Pairs, Values) ->
+    [["the value of ", atom_to_list(Key), " must be ", Wanted]
+     || {Key, Value} <- Pairs, {K, Wanted, Is} <- Values, K =:= Key, not Is(Value)].
+
+wrong_card(Pairs) ->
+    Wanted = lists:sort([Key || {Key, _, _} <- card_values()]),
+    try lists:sort([Key || {Key, _} <- Pairs]) of
+        Wanted -> wrong_values(Pairs, card_values());
+        Given ->
+            [["the key ", atom_to_list(Key), " is missing"] || Key <- Wanted -- Given]
+                ++ ["there is a key that cards do not have, or have twice"]
+    catch error:_ -> []                 % wrong_values/2 has named this mistake
     end.
 
 bad(File, Why) -> {error, {bad_board, #{file => File, why => Why}}}.
@@ -130,8 +164,35 @@ values() ->
      {devices, "a list of strings", fun is_texts/1},
      {emulator, "a list of words that begins with a program",
       fun(Value) -> is_texts(Value) andalso Value =/= [] end},
-     {kernel, "a list of {base | serial | gpio | network | watchdog, [{Option, y | n, Reason}]}",
+     {card, "a list of {Key, Value}",
+      fun(Value) -> whittle_term:all(fun({_, _}) -> true; (_) -> false end, Value) end},
+     {kernel, "a list of {base | serial | gpio | network | watchdog | card,"
+      " [{Option, y | n, Reason}]}",
       fun is_kernel/1}].
+
+card_values() ->
+    %% whittle_board reads a card as a whole, up to 1 GB.
+    [{slot, "a number of megabytes from 4 to 256, a multiple of 4",
+      fun(Value) -> is_within(4, 256, Value) andalso Value rem 4 =:= 0 end},
+     {data, "a number of megabytes from 1 to 256", fun(Value) -> is_within(1, 256, Value) end},
+     {device, "a word", fun is_word/1},
+     {interface, "a word", fun is_word/1},
+     {number, "a number from 0 to 9", fun(Value) -> is_within(0, 9, Value) end},
+     {work, "an address below 4 GB", fun(Value) -> is_within(1, 16#ffffffff, Value) end},
+     {load, "an address below 4 GB", fun(Value) -> is_within(1, 16#ffffffff, Value) end},
+     {start, "a string without quotation marks and backslashes", fun is_cmdline/1},
+     {memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
+     {least_memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
+     {firmware, "a string", fun is_text/1},
+     {environment, "a list of {Name, Value} with strings",
+      fun(Value) ->
+              whittle_term:all(fun({N, V}) -> is_word(N) andalso is_cmdline(V);
+                                  (_) -> false
+                               end, Value)
+      end},
+     {emulator, "a list of strings", fun is_texts/1}].
+
+is_within(Least, Most, Value) -> is_integer(Value) andalso Value >= Least andalso Value =< Most.
 
 is_text(Value) -> io_lib:printable_unicode_list(Value) andalso Value =/= "".
 
@@ -150,7 +211,7 @@ is_cmdline(Value) ->
 
 is_kernel(Value) ->
     whittle_term:all(fun({Feature, Options}) ->
-                             lists:member(Feature, [base, serial, gpio, network, watchdog])
+                             lists:member(Feature, [base, serial, gpio, network, watchdog, card])
                                  andalso whittle_term:all(fun is_option/1, Options);
                         (_) -> false
                      end, Value).

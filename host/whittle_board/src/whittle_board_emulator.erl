@@ -1,7 +1,7 @@
 %% @hidden Writes the command that boots an image in its board's emulator. This module is pure.
 -module(whittle_board_emulator).
 
--export([command/3, sockets/1, memory/1, serial/1, forward/1]).
+-export([command/3, card_command/3, sockets/1, memory/1, serial/1, forward/1]).
 
 -export_type([options/0, serial/0, forward/0]).
 
@@ -14,15 +14,38 @@
           serial => serial(),           % the other end of the serial line; default: none
           forward => [forward()],       % ports of 127.0.0.1 that lead to the board's ports
           monitor => file:filename(),   % the path of a socket for qemu's monitor; default: none
-          reboot => boolean()}.         % default: true; false: a reboot ends the emulator
+          reboot => boolean(),          % default: true; false: a reboot ends the emulator
+          keep => boolean(),            % default: false; true: what the board writes stays in the
+                                        % card's file
+          environment => file:filename()}. % the file for the boot loader of a card
 
 %% @doc Returns the words of the command. The console is the command's standard input and output:
 %% Ctrl-A X ends the emulator, and Ctrl-A C changes to its monitor and back.
 -spec command(whittle_board_data:board(), file:filename(), options()) -> [string()].
 command(#{emulator := Words, memory := Megabytes}, Image, Options) ->
+    with_ends(Words ++ ["-kernel", Image], Megabytes, Options).
+
+%% @doc Returns the words of the command that starts the boot loader with a card. The emulator
+%% writes to the card's file only with the option `keep'. `environment' must be the path of a file
+%% with the boot loader's environment.
+-spec card_command(whittle_board_data:board(), file:filename(), options()) -> [string()].
+card_command(#{emulator := Words,
+               card := #{emulator := More, firmware := Firmware, memory := Megabytes}},
+             Card, #{environment := File} = Options) ->
+    Snapshot = case maps:get(keep, Options, false) of
+                   true -> "off";
+                   false -> "on"
+               end,
+    with_ends(Words ++ [lists:append(string:replace(Word, "file=environment,",
+                                                    "file=" ++ escaped(File) ++ ","))
+                        || Word <- More]
+              ++ ["-bios", Firmware, "-drive",
+                  "if=none,id=card,format=raw,snapshot=" ++ Snapshot ++ ",file=" ++ escaped(Card)],
+              Megabytes, Options).
+
+with_ends(Words, Megabytes, Options) ->
     Words
         ++ ["-m", integer_to_list(maps:get(memory, Options, Megabytes)) ++ "M",
-            "-kernel", Image,
             "-chardev", "stdio,id=console,signal=off,mux=on", "-mon", "chardev=console",
             "-chardev", channel(maps:get(serial, Options, none)) ++ ",id=serial"]
         ++ lists:append([["-netdev", "user,id=network" ++ lists:append(forwards(Options))]

@@ -5,13 +5,15 @@
 %% before the label. This module is pure.
 -module(whittle_board_label).
 
--export([add/2, read/1, is_image/1, is_kernel/1]).
+-export([add/2, add_for_slot/2, read/1, is_image/1, is_kernel/1]).
 
 -export_type([label/0, part/0, error/0]).
 
 -type label() ::
         #{board := binary(), target := binary(), name := binary(), version := binary(),
           network => binary(),          % the value of WHITTLE_NETWORK; absent without a network
+          crc32 => binary(),            % of the bytes before the label, as hexadecimal digits; only
+                                        % in an image for a slot, which the board itself checks
           parts := [part()]}.
 
 -type part() :: #{name := binary(), stored := non_neg_integer(), raw := non_neg_integer()}.
@@ -22,12 +24,17 @@
 %% The largest label. A label has about 400 bytes.
 -define(MOST, 65536).
 
+%% @doc Adds a label to an image for a slot of a card.
+-spec add_for_slot(binary(), label()) -> binary().
+add_for_slot(Image, Label) ->
+    add(Image, Label#{crc32 => integer_to_binary(erlang:crc32(Image), 16)}).
+
 %% @doc Adds a label to an image. Values must not contain a newline.
 -spec add(binary(), label()) -> binary().
 add(Image, #{parts := Parts} = Label) ->
     Lines = [["sha256 ", whittle_digest:bytes(Image), $\n]]
         ++ [[atom_to_list(Key), $\s, Value, $\n]
-            || Key <- keys() ++ [network], #{Key := Value} <- [Label]]
+            || Key <- keys() ++ [network, crc32], #{Key := Value} <- [Label]]
         ++ [[io_lib:format("part ~b ~b ", [Stored, Raw]), Name, $\n]
             || #{name := Name, stored := Stored, raw := Raw} <- Parts],
     Text = iolist_to_binary(Lines),
@@ -89,8 +96,10 @@ parsed(Image, Text, Tail) ->
             case length(Stored) =:= length(Parts) andalso lists:sum(Stored) =:= byte_size(Image) of
                 true ->
                     Own = byte_size(Text) + Tail,
-                    Network = [{network, Value} || #{<<"network">> := Value} <- [Named]],
-                    {ok, (maps:from_list(Network ++ Values))#{
+                    Others = [{Key, Value} || Key <- [network, crc32],
+                                              {ok, Value} <- [maps:find(atom_to_binary(Key),
+                                                                        Named)]],
+                    {ok, (maps:from_list(Others ++ Values))#{
                            parts => Parts ++ [#{name => <<"label">>, stored => Own,
                                                 raw => Own}]}};
                 false -> {error, damaged}

@@ -143,6 +143,10 @@ watchdog(_) ->
          {error, Reason} = Check(Board, Line),
          said(Reason, "would replace a variable that init sets")
      end || Line <- ["WHITTLE_HEALTH=3", "WHITTLE_RESET=watchdog"]],
+    [begin
+         {error, Reason} = Check(Board, Line),
+         said(Reason, "would replace a variable that the boot loader sets")
+     end || Line <- ["WHITTLE_SLOT=a", "WHITTLE_CARD=vda", "WHITTLE_BOARD=other"]],
     #{kernel := Kernel} = Board,
     {error, None} = Check(Board#{kernel := lists:keydelete(watchdog, 1, Kernel)},
                           "WHITTLE_WATCHDOG=5"),
@@ -261,7 +265,7 @@ files(Config) ->
     [?assertEqual({File, other}, {File, whittle_board:kind(File)})
      || File <- [Text, Dir, filename:join(Dir, "none"), "/bin/sh"]],
     {error, Ours} = whittle_board:check_output(Text),
-    said(Ours, "exists and is no image of a board: name another file with -o"),
+    said(Ours, "exists and is no image or card of a board: name another file with -o"),
     {error, NoImage} = whittle_board:label(Text),
     said(NoImage, "is no image of a board"),
     {error, Pack} = whittle_board:check_output(filename:join(Dir, "none/a.img")),

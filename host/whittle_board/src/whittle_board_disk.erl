@@ -1,0 +1,207 @@
+%% @hidden Writes a card to a disk of this machine, and reads it back.
+%%
+%% It first refuses every disk that is not surely free. refusal/2 decides this from facts, and
+%% facts/1 collects them from Linux's /sys and /proc.
+-module(whittle_board_disk).
+
+-include_lib("kernel/include/file.hrl").
+
+-import(whittle_work, [steps/1]).
+
+-export([write/2, facts/1, refusal/2, format_error/1]).
+
+-export_type([facts/0, error/0]).
+
+-type facts() ::
+        #{device := file:filename(),
+          whole := boolean(),           % false: a partition
+          size := non_neg_integer(),    % bytes
+          read_only := boolean(),
+          mounts := [string()],         % the places where it, or a part of it, is mounted
+          swap := boolean(),
+          holders := [string()]}.       % devices that consist of it, as those of LVM
+
+-type error() ::
+        {no_disk, file:filename(), file:posix() | badarg | not_a_disk}
+      | {partition, file:filename()}
+      | {read_only, file:filename()}
+      | {system, file:filename()}
+      | {mounted, file:filename(), string()}
+      | {swap, file:filename()}
+      | {held, file:filename(), string()}
+      | {small, file:filename(), non_neg_integer(), pos_integer()}
+      | {failed, file:filename(), file:posix() | badarg | terminated | system_limit}
+      | {differs, file:filename(), non_neg_integer()}.
+
+-define(SECTOR, 512).
+-define(PIECE, 1024 * 1024).
+
+%% @doc Writes bytes to the beginning of a disk, and compares what the disk then contains.
+-spec write(file:filename(), binary()) -> ok | {error, error()}.
+write(Device, Bytes) ->
+    steps([fun(_) -> facts(Device) end,
+           fun(Facts) -> refusal(Facts, byte_size(Bytes)) end,
+           fun(_) -> opened(Device, fun(Fd) -> written(Device, Fd, Bytes) end) end]).
+
+%% @doc Collects what Linux knows about a disk.
+-spec facts(file:filename()) -> {ok, facts()} | {error, error()}.
+facts(Device) ->
+    case file:read_file_info(Device) of
+        {ok, #file_info{type = device, mode = Mode, minor_device = Number}}
+          when Mode band 8#170000 =:= 8#060000 ->
+            of_disk(Device, Number);
+        {ok, _} -> {error, {no_disk, Device, not_a_disk}};
+        {error, Reason} -> {error, {no_disk, Device, Reason}}
+    end.
+
+of_disk(Device, Number) ->
+    Sys = "/sys/dev/block/" ++ number(Number),
+    case {read(Sys, "size"), file:list_dir(Sys)} of
+        {{ok, Sectors}, {ok, Names}} ->
+            Parts = [filename:join(Sys, Name)
+                     || Name <- Names, filelib:is_regular(filename:join([Sys, Name, "partition"]))],
+            Numbers = [Text || Dir <- [Sys | Parts], {ok, Text} <- [read(Dir, "dev")]],
+            Holders = [Holder || Dir <- [Sys | Parts],
+                                 {ok, List} <- [file:list_dir(filename:join(Dir, "holders"))],
+                                 Holder <- List],
+            {ok, #{device => Device,
+                   whole => not filelib:is_regular(filename:join(Sys, "partition")),
+                   size => list_to_integer(Sectors) * ?SECTOR,
+                   read_only => read(Sys, "ro") =:= {ok, "1"},
+                   mounts => mounts(Numbers), swap => is_swap(Numbers),
+                   holders => lists:sort(Holders)}};
+        _ -> {error, {no_disk, Device, not_a_disk}}
+    end.
+
+%% Linux's number of a device has the bits of the minor number on both sides of the major one.
+number(Number) ->
+    lists:concat([(Number bsr 8) band 16#FFF, ":",
+                  (Number band 16#FF) bor ((Number bsr 12) band 16#FFF00)]).
+
+read(Dir, Name) ->
+    case file:read_file(filename:join(Dir, Name)) of
+        {ok, Text} -> {ok, string:trim(binary_to_list(Text))};
+        {error, _} = Error -> Error
+    end.
+
+%% The fields of a line: two numbers, the device, the root, the place, options, and after a lone
+%% dash the type and the source. Some file systems show a device of their own, so the source counts
+%% too.
+mounts(Numbers) ->
+    {ok, Text} = file:read_file("/proc/self/mountinfo"),
+    lists:usort([unicode:characters_to_list(Place)
+                 || Line <- binary:split(Text, <<"\n">>, [global, trim]),
+                    [Before, After] <- [binary:split(Line, <<" - ">>)],
+                    [_, _, Device, _, Place | _] <- [binary:split(Before, <<" ">>, [global])],
+                    [_, Source | _] <- [binary:split(After, <<" ">>, [global])],
+                    lists:member(binary_to_list(Device), Numbers)
+                        orelse lists:member(number_of(binary_to_list(Source)), Numbers)]).
+
+is_swap(Numbers) ->
+    case file:read_file("/proc/swaps") of
+        {ok, Text} ->
+            lists:any(fun(Line) ->
+                              [Path | _] = string:lexemes(binary_to_list(Line), " \t"),
+                              lists:member(number_of(Path), Numbers)
+                      end, binary:split(Text, <<"\n">>, [global, trim]));
+        {error, _} -> false
+    end.
+
+number_of("/" ++ _ = Path) ->
+    case file:read_file_info(Path) of
+        {ok, #file_info{type = device, minor_device = Number}} -> number(Number);
+        _ -> none
+    end;
+number_of(_) -> none.
+
+%% @doc Decides whether a card of a size must not be written to a disk.
+-spec refusal(facts(), pos_integer()) -> ok | {error, error()}.
+refusal(#{device := Device, whole := Whole, size := Size, read_only := ReadOnly, mounts := Mounts,
+          swap := Swap, holders := Holders}, Bytes) ->
+    Reasons = [{system, Device} || lists:member("/", Mounts)]
+        ++ [{mounted, Device, Place} || Place <- Mounts]
+        ++ [{swap, Device} || Swap]
+        ++ [{held, Device, Holder} || Holder <- Holders]
+        ++ [{partition, Device} || not Whole]
+        ++ [{read_only, Device} || ReadOnly]
+        ++ [{small, Device, Size, Bytes} || Size < Bytes],
+    case Reasons of
+        [] -> ok;
+        [First | _] -> {error, First}
+    end.
+
+%% @doc Formats an error as one line.
+-spec format_error(error()) -> unicode:chardata().
+format_error({no_disk, Device, not_a_disk}) ->
+    [Device, " is no disk: name a disk, as /dev/sdX (`lsblk' lists them)"];
+format_error({no_disk, Device, Reason}) ->
+    [Device, ": ", file:format_error(Reason), ": name a disk, as /dev/sdX (`lsblk' lists them)"];
+format_error({partition, Device}) ->
+    [Device, " is a partition: name the whole disk (`lsblk' shows it)"];
+format_error({read_only, Device}) ->
+    [Device, " is read-only: move the switch of the card, or use another one"];
+format_error({system, Device}) ->
+    [Device, " holds the running system: name another disk (`lsblk' lists them)"];
+format_error({mounted, Device, Place}) ->
+    [Device, " is mounted at ", whittle_file_name:printable(Place),
+     ": make sure that it is the right disk, and unmount it"];
+format_error({swap, Device}) ->
+    [Device, " is swap space: name another disk (`lsblk' lists them)"];
+format_error({held, Device, Holder}) ->
+    [Device, " is a part of ", Holder, ": name another disk (`lsblk' lists them)"];
+format_error({small, Device, Size, Bytes}) ->
+    [Device, " has ", whittle_number:text(Size), " bytes, and the card has ",
+     whittle_number:text(Bytes), ": use a larger disk"];
+format_error({failed, Device, Reason}) when Reason =:= eacces; Reason =:= eperm ->
+    [Device, ": ", file:format_error(Reason), ": run the command as root"];
+format_error({failed, Device, Reason}) ->
+    [Device, ": ", file:format_error(Reason), ": it is broken, or somebody removed it; write it "
+     "again"];
+format_error({differs, Device, At}) ->
+    [Device, " does not contain what was written to it (byte ", whittle_number:text(At),
+     "): use another disk"].
+
+%% Internal
+
+opened(Device, Fun) ->
+    case file:open(Device, [read, write, raw, binary]) of
+        {ok, Fd} ->
+            try Fun(Fd)
+            after file:close(Fd)
+            end;
+        {error, Reason} -> {error, {failed, Device, Reason}}
+    end.
+
+%% The first sector comes last: a disk with a part of a card is none.
+written(Device, Fd, <<First:?SECTOR/binary, _/binary>> = Bytes) ->
+    Done = steps([fun(_) -> file:pwrite(Fd, 0, <<0:?SECTOR/unit:8>>) end,
+                  fun(_) -> file:sync(Fd) end,
+                  fun(_) -> pieces(Fd, ?SECTOR, Bytes) end,
+                  fun(_) -> file:sync(Fd) end,
+                  fun(_) -> file:pwrite(Fd, 0, First) end,
+                  fun(_) -> file:sync(Fd) end]),
+    case Done of
+        ok ->
+            %% Otherwise the reads would show the kernel's memory, not the disk.
+            _ = file:advise(Fd, 0, 0, dont_need),
+            compared(Device, Fd, 0, Bytes);
+        {error, Reason} -> {error, {failed, Device, Reason}}
+    end.
+
+pieces(_, At, Bytes) when At =:= byte_size(Bytes) -> ok;
+pieces(Fd, At, Bytes) ->
+    Size = min(?PIECE, byte_size(Bytes) - At),
+    case file:pwrite(Fd, At, binary:part(Bytes, At, Size)) of
+        ok -> pieces(Fd, At + Size, Bytes);
+        {error, _} = Error -> Error
+    end.
+
+compared(_, _, At, Bytes) when At =:= byte_size(Bytes) -> ok;
+compared(Device, Fd, At, Bytes) ->
+    Size = min(?PIECE, byte_size(Bytes) - At),
+    Wanted = binary:part(Bytes, At, Size),
+    case file:pread(Fd, At, Size) of
+        {ok, Wanted} -> compared(Device, Fd, At + Size, Bytes);
+        {error, Reason} -> {error, {failed, Device, Reason}};
+        _ -> {error, {differs, Device, At}}
+    end.

@@ -1,0 +1,338 @@
+%% Tests the bytes of cards, the script of U-Boot, and the checks before a disk is written. mtools,
+%% fsck.fat and mkimage read or write the same formats for a comparison, if they are here.
+-module(whittle_card_file_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([parts/1, same_bytes/1, too_large/1, damaged/1, cut/1, any_bytes/1, kinds/1, boards/1,
+         command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1, refused_disk/1,
+         loop_device/1, no_disk/1, errors/1]).
+
+all() ->
+    [parts, same_bytes, too_large, damaged, cut, any_bytes, kinds, boards, command, fat, fat_files,
+     wrapped, environment, free_disk, refused_disk, loop_device, no_disk, errors].
+
+-define(SECTOR, 512).
+
+init_per_testcase(Case, Config) -> made:dir(Case, Config).
+
+end_per_testcase(_, _) -> ok.
+
+board() ->
+    {ok, #{card := Card} = Board} = whittle_board:board("qemu-arm"),
+    Board#{card := Card#{slot := 4, data := 1}}.
+
+image(Bytes) ->
+    Parts = [#{name => <<"all">>, stored => byte_size(Bytes), raw => 7}],
+    whittle_board_label:add_for_slot(Bytes, #{board => <<"qemu-arm">>, target => <<"armv7">>,
+                                              name => <<"n">>, version => <<"1">>,
+                                              parts => Parts}).
+
+card(Bytes) ->
+    {ok, Card} = whittle_board_card:make(board(), image(Bytes)),
+    Card.
+
+layout() -> whittle_card:layout(#{slot => 4, data => 1}).
+
+parts(_) ->
+    made:holds(20, proper_types:binary(),
+               fun(Bytes) ->
+                       Card = card(Bytes),
+                       {ok, #{size := Size, parts := Parts, a := {image, Label},
+                              b := {image, Label}, damaged := [], good := a, trial := none,
+                              board := <<"qemu-arm">>}} =
+                           whittle_board_card:read(Card),
+                       Size =:= byte_size(Card)
+                           andalso lists:sum([B || #{bytes := B} <- Parts]) =:= Size
+                           andalso lists:all(fun(#{bytes := B, data := D}) -> D =< B end, Parts)
+               end).
+
+same_bytes(_) -> ?assertEqual(card(<<"one">>), card(<<"one">>)).
+
+too_large(_) ->
+    Room = 4 * 1024 * 1024 - ?SECTOR,
+    Most = Room - (byte_size(image(<<0:(Room - 2000)/unit:8>>)) - (Room - 2000)),
+    ?assertMatch({ok, _}, whittle_board_card:make(board(), image(<<0:Most/unit:8>>))),
+    ?assertEqual({error, {too_large, Room}},
+                 whittle_board_card:make(board(), image(<<0:(Most + 1)/unit:8>>))).
+
+%% One damaged slot or copy of the state does not matter; other damage does.
+damaged(_) ->
+    #{a := {A, _}, b := {B, _}, boot := {Boot, _}, state := {One, Two}} = layout(),
+    Card = card(rand:bytes(3000)),
+    [?assertMatch({ok, #{damaged := [Part]}}, whittle_board_card:read(changed(Card, [Sector])))
+     || {Part, Sector} <- [{<<"copy 1 of the boot state">>, One},
+                           {<<"copy 2 of the boot state">>, Two},
+                           {<<"slot A">>, A}, {<<"slot A">>, A + 2}, {<<"slot B">>, B},
+                           {<<"slot B">>, B + 6}]],
+    {ok, #{damaged := [_, _, _]}} = whittle_board_card:read(changed(Card, [One, Two, B])),
+    [?assertEqual({error, {damaged, Part}}, whittle_board_card:read(changed(Card, Sectors)))
+     || {Part, Sectors} <- [{<<"the first sector">>, [0]}, {<<"the boot partition">>, [Boot]},
+                            {<<"the boot partition">>, [Boot + 7]},
+                            {<<"both slots">>, [A, B + 1]}]],
+    %% An empty slot is no damage.
+    {ok, #{b := empty, damaged := []}} = whittle_board_card:read(zeroed(Card, B)).
+
+changed(Card, []) -> Card;
+changed(Card, [Sector | Sectors]) ->
+    At = Sector * ?SECTOR + 20,
+    <<Before:At/binary, Byte, After/binary>> = Card,
+    changed(<<Before/binary, (Byte bxor 1), After/binary>>, Sectors).
+
+zeroed(Card, Sector) ->
+    At = Sector * ?SECTOR,
+    <<Before:At/binary, _:?SECTOR/binary, After/binary>> = Card,
+    <<Before/binary, 0:?SECTOR/unit:8, After/binary>>.
+
+cut(_) ->
+    Card = card(<<"x">>),
+    [?assertEqual({Size, {error, cut}},
+                  {Size, whittle_board_card:read(binary:part(Card, 0, Size))})
+     || Size <- [512, 513, 1024 * 1024, byte_size(Card) - 1]],
+    %% A disk may be larger than its card.
+    ?assertMatch({ok, _}, whittle_board_card:read(<<Card/binary, 1>>)).
+
+any_bytes(_) ->
+    made:holds(300, proper_types:binary(),
+               fun(Bytes) -> whittle_board_card:read(Bytes) =:= {error, not_a_card} end),
+    ?assertEqual({error, {damaged, <<"the first sector">>}},
+                 whittle_board_card:read(binary:part(card(<<"x">>), 0, 511))).
+
+%% The command finds out by the first and the last bytes what a file is.
+kinds(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "a.card"),
+    Card = card(<<"x">>),
+    ok = file:write_file(File, Card),
+    ?assertEqual(card, whittle_board:kind(File)),
+    ?assertEqual(ok, whittle_board:check_output(File)),
+    {ok, #{size := Size}} = whittle_board:card(File),
+    ?assertEqual(byte_size(Card), Size),
+    {ok, #{words := Words, notes := [], environment := _}} =
+        whittle_board:emulator(File, #{environment => "/e"}),
+    ?assert(lists:member("if=none,id=card,format=raw,snapshot=on,file=" ++ File, Words)),
+    {error, NoNetwork} = whittle_board:emulator(File, #{environment => "/e", forward => [{1, 1}]}),
+    said(NoNetwork, "has no network"),
+    ok = file:write_file(File, binary:part(Card, 0, 5000)),
+    ?assertEqual(card, whittle_board:kind(File)),
+    {error, Cut} = whittle_board:emulator(File, #{environment => "/e"}),
+    said(Cut, "is a card without its end"),
+    ok = file:write_file(File, changed(Card, [2048])),
+    {error, Damaged} = whittle_board:card(File),
+    said(Damaged, "is a damaged card (the boot partition)"),
+    %% An image for a slot boots without a card too.
+    ok = file:write_file(File, image(<<"x">>)),
+    ?assertEqual(image, whittle_board:kind(File)),
+    ?assertMatch({ok, #{crc32 := _}}, whittle_board:label(File)),
+    {error, NoCard} = whittle_board:card(File),
+    said(NoCard, "is no card").
+
+%% Mistakes in the description of a card.
+boards(Config) ->
+    {ok, Good} = file:consult(filename:join(code:priv_dir(whittle_board),
+                                            "boards/qemu-arm.config")),
+    {card, Pairs} = lists:keyfind(card, 1, Good),
+    [begin
+         File = filename:join(proplists:get_value(dir, Config), "mine.config"),
+         Terms = lists:keystore(card, 1, Good, {card, Wrong}),
+         ok = file:write_file(File, [io_lib:format("~tp.~n", [Term]) || Term <- Terms]),
+         {error, {bad_board, _} = Reason} = whittle_board:board(File),
+         said(Reason, Text)
+     end || {Wrong, Text} <-
+                [{5, "the value of card must be a list"},
+                 {[slot], "the value of card must be a list"},
+                 {lists:keydelete(load, 1, Pairs), "in card, the key load is missing"},
+                 {[{speed, 4} | Pairs], "in card, there is a key that cards do not have"},
+                 {[{slot, 4} | Pairs], "in card, there is a key that cards do not have"},
+                 {lists:keystore(slot, 1, Pairs, {slot, 6}),
+                  "in card, the value of slot must be a number of megabytes from 4 to 256"},
+                 {lists:keystore(start, 1, Pairs, {start, "a\"b"}),
+                  "in card, the value of start must be a string without"},
+                 {lists:keystore(environment, 1, Pairs, {environment, [{"a", 5}]}),
+                  "in card, the value of environment must be a list"}]],
+    #{name := Name} = Board = maps:remove(card, board()),
+    ?assertEqual({error, {no_cards, Name}}, whittle_board:check_form(Board, slot)),
+    ?assertEqual(ok, whittle_board:check_form(Board, image)).
+
+command(_) ->
+    Words = whittle_board_emulator:card_command(board(), "a,b", #{environment => "/e,f"}),
+    ?assert(lists:member("loader,file=/e,,f,addr=0x4000000,force-raw=on", Words)),
+    ?assert(lists:member("if=none,id=card,format=raw,snapshot=on,file=a,,b", Words)),
+    ?assert(lists:member("32M", Words)),
+    ?assertNot(lists:member("-kernel", Words)),
+    Kept = whittle_board_emulator:card_command(board(), "a", #{environment => "/e", keep => true,
+                                                              memory => 64}),
+    ?assert(lists:member("if=none,id=card,format=raw,snapshot=off,file=a", Kept)),
+    ?assert(lists:member("64M", Kept)).
+
+%% Reads the file systems back, as Microsoft's description of FAT says.
+fat(_) ->
+    made:holds(200, proper_types:list(proper_types:non_empty(proper_types:binary())),
+               fun(Contents) ->
+                       Numbered = lists:sublist(lists:enumerate(Contents), 16),
+                       Files = [{"f" ++ integer_to_list(N) ++ ".bin", Bytes}
+                                || {N, Bytes} <- Numbered],
+                       Volume = whittle_board_fat:volume(2048, 2048, Files),
+                       byte_size(Volume) =:= 2048 * ?SECTOR andalso
+                           read_fat(Volume) =:= [{string:uppercase(Name), Bytes}
+                                                 || {Name, Bytes} <- Files]
+               end).
+
+read_fat(<<_:11/binary, 512:16/little, Cluster, 1:16/little, 2, Entries:16/little, _:16,
+           16#F8, Fat:16/little, _/binary>> = Volume) ->
+    Table = binary:part(Volume, ?SECTOR, Fat * ?SECTOR),
+    Table = binary:part(Volume, (1 + Fat) * ?SECTOR, Fat * ?SECTOR),
+    Root = (1 + 2 * Fat) * ?SECTOR,
+    Data = Root + Entries * 32,
+    [{string:trim(binary_to_list(Stem)) ++ "." ++ string:trim(binary_to_list(Extension)),
+      binary:part(iolist_to_binary([binary:part(Volume, Data + (N - 2) * Cluster * ?SECTOR,
+                                                Cluster * ?SECTOR)
+                                    || N <- chain(Table, First)]), 0, Size)}
+     || <<Stem:8/binary, Extension:3/binary, _:15/binary, First:16/little, Size:32/little>>
+            <= binary:part(Volume, Root, Entries * 32), Stem =/= <<0:64>>].
+
+chain(_, Last) when Last >= 16#FF8 -> [];
+chain(Table, N) ->
+    <<Pair:24/little>> = binary:part(Table, N div 2 * 3, 3),
+    [N | chain(Table, case N rem 2 of
+                          0 -> Pair band 16#FFF;
+                          1 -> Pair bsr 12
+                      end)].
+
+%% Other programs read the same file system.
+fat_files(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "volume"),
+    Bytes = rand:bytes(30_000),
+    ok = file:write_file(File, whittle_board_fat:volume(2048, 2048, [{"boot.scr", Bytes},
+                                                                     {"b.txt", <<"two">>}])),
+    case {os:find_executable("fsck.fat"), os:find_executable("mtype")} of
+        {Check, Type} when Check =/= false, Type =/= false ->
+            Said = os:cmd(Check ++ " -n " ++ File ++ "; echo code $?"),
+            ?assertNotEqual({nomatch, Said}, {string:find(Said, "2 files, 16/510 clusters\ncode 0"),
+                                              Said}),
+            Out = File ++ ".out",
+            "" = os:cmd("mtype -i " ++ File ++ " ::boot.scr >" ++ Out),
+            ?assertEqual({ok, Bytes}, file:read_file(Out)),
+            ?assertEqual("two", os:cmd("mtype -i " ++ File ++ " ::B.TXT"));
+        _ -> {skip, "no mtools or fsck.fat: tools/setup board"}
+    end.
+
+%% mkimage writes the same bytes.
+wrapped(Config) ->
+    case os:find_executable("mkimage") of
+        false -> {skip, "no mkimage: tools/setup board"};
+        _ ->
+            In = filename:join(proplists:get_value(dir, Config), "script"),
+            [begin
+                 Script = whittle_board_uboot:script(board(), layout()),
+                 ok = file:write_file(In, Script),
+                 _ = os:cmd("SOURCE_DATE_EPOCH=0 mkimage -A " ++ Arch ++ " -O linux -T script"
+                            " -C none -n Whittle -d " ++ In ++ " " ++ In ++ ".scr"),
+                 ?assertEqual({ok, whittle_board_uboot:wrapped(Arch, Script)},
+                              file:read_file(In ++ ".scr"))
+             end || Arch <- ["arm", "arm64", "mips", "riscv"]]
+    end.
+
+%% The flash memory has zeros after the environment.
+environment(_) ->
+    Bytes = whittle_board_uboot:environment([{"a", "b"}, {"bootdelay", "-2"}]),
+    Room = 16#40000 - byte_size(Bytes),
+    ?assertEqual({ok, #{<<"a">> => <<"b">>, <<"bootdelay">> => <<"-2">>}},
+                 whittle_card:read_record(<<Bytes/binary, 0:Room/unit:8>>)).
+
+free() ->
+    #{device => "/dev/sdx", whole => true, size => 5000, read_only => false, mounts => [],
+      swap => false, holders => []}.
+
+free_disk(_) ->
+    ?assertEqual(ok, whittle_board_disk:refusal(free(), 5000)),
+    ?assertEqual(ok, whittle_board_disk:refusal(free(), 1)).
+
+refused_disk(_) ->
+    [?assertEqual({error, Reason},
+                  whittle_board_disk:refusal(maps:merge(free(), Facts), 5000))
+     || {Reason, Facts} <-
+            [{{small, "/dev/sdx", 4999, 5000}, #{size => 4999}},
+             {{partition, "/dev/sdx"}, #{whole => false}},
+             {{read_only, "/dev/sdx"}, #{read_only => true}},
+             {{mounted, "/dev/sdx", "/media/card"}, #{mounts => ["/media/card"]}},
+             {{system, "/dev/sdx"}, #{mounts => ["/boot", "/"]}},
+             {{swap, "/dev/sdx"}, #{swap => true}},
+             {{held, "/dev/sdx", "dm-0"}, #{holders => ["dm-0"]}}]].
+
+%% Writes to a loop device, if this machine has one and the test is root.
+loop_device(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Disk, File] = [filename:join(Dir, Name) || Name <- ["disk", "a.card"]],
+    Card = card(rand:bytes(10_000)),
+    Larger = byte_size(Card) + 1024 * 1024,
+    ok = file:write_file(Disk, binary:copy(<<16#5A>>, Larger)),
+    ok = file:write_file(File, Card),
+    case string:trim(os:cmd("losetup -f --show " ++ Disk ++ " 2>/dev/null")) of
+        "/dev/loop" ++ _ = Loop ->
+            try
+                ?assertEqual({ok, #{size => byte_size(Card)}}, whittle_board:write(File, Loop)),
+                _ = os:cmd("blockdev --flushbufs " ++ Loop),
+                {ok, Written} = file:read_file(Disk),
+                Size = byte_size(Card),
+                ?assert(binary:part(Written, 0, Size) =:= Card),
+                %% It leaves the rest of the disk alone.
+                ?assertEqual(binary:copy(<<16#5A>>, Larger - Size),
+                             binary:part(Written, Size, Larger - Size)),
+                ?assertMatch({ok, #{mounts := []}}, whittle_board_disk:facts(Loop)),
+                in_use(Loop, Dir, File, Disk)
+            after
+                os:cmd("losetup -d " ++ Loop)
+            end;
+        _ -> {skip, "no loop device, or not root"}
+    end.
+
+in_use(Loop, Dir, File, Disk) ->
+    _ = os:cmd("blockdev --setro " ++ Loop),
+    ?assertEqual({error, {disk, {read_only, Loop}}}, whittle_board:write(File, Loop)),
+    _ = os:cmd("blockdev --setrw " ++ Loop),
+    Place = filename:join(Dir, "place"),
+    ok = file:make_dir(Place),
+    _ = os:cmd("mkfs.fat " ++ Loop),
+    case os:cmd("mount " ++ Loop ++ " " ++ Place) of
+        "" ->
+            try
+                {ok, Before} = file:read_file(Disk),
+                ?assertEqual({error, {disk, {mounted, Loop, Place}}},
+                             whittle_board:write(File, Loop)),
+                ?assert({ok, Before} =:= file:read_file(Disk))
+            after
+                os:cmd("umount " ++ Place)
+            end;
+        Why -> {comment, "cannot mount: " ++ Why}
+    end.
+
+no_disk(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    File = filename:join(Dir, "a.card"),
+    ok = file:write_file(File, card(<<"x">>)),
+    [?assertEqual({error, {disk, {no_disk, Device, Reason}}}, whittle_board:write(File, Device))
+     || {Device, Reason} <- [{filename:join(Dir, "none"), enoent}, {Dir, not_a_disk},
+                             {File, not_a_disk}, {"/dev/null", not_a_disk}]],
+    ?assertEqual({error, {not_a_card, "/bin/sh"}}, whittle_board:write("/bin/sh", "/dev/null")).
+
+%% Each error is one line without a period at its end.
+errors(_) ->
+    [begin
+         Text = lists:flatten(unicode:characters_to_list(whittle_board:format_error(Error))),
+         ?assertNot(lists:member($\n, Text)),
+         ?assertNotEqual($., lists:last(Text))
+     end || Error <- [{no_cards, "b"}, {not_a_card, "a"}, {cut_card, "a"},
+                      {damaged_card, {"a", <<"both slots">>}},
+                      {too_large, #{image => 5, slot => 4, board => "b"}},
+                      {no_firmware, #{board => "b", file => "/f"}}
+                      | [{disk, Reason} || Reason <-
+                             [{no_disk, "/d", not_a_disk}, {no_disk, "/d", enoent},
+                              {partition, "/d"}, {read_only, "/d"}, {system, "/d"},
+                              {mounted, "/d", "/m"}, {swap, "/d"}, {held, "/d", "dm-0"},
+                              {small, "/d", 1, 2}, {failed, "/d", eio}, {failed, "/d", eacces},
+                              {differs, "/d", 1024}]]]].
+
+said(Reason, Part) ->
+    Text = unicode:characters_to_list(whittle_board:format_error(Reason)),
+    ?assertNotEqual({nomatch, Text}, {string:find(Text, Part), Text}).
