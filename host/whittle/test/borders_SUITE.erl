@@ -12,7 +12,12 @@
 
 %% The tests and measurements that call a hidden module of an application that is not theirs.
 -define(ALLOWED,
-        [%% It makes tables for OTP's own suites, in the OTP in which it runs.
+        [%% It starts cards whose images are not Linux, on the serial line of its test.
+         {"acceptance/suites/card_boot_SUITE.erl", whittle_board_card},
+         {"acceptance/suites/card_boot_SUITE.erl", whittle_board_emulator},
+         {"acceptance/suites/card_boot_SUITE.erl", whittle_board_label},
+         {"acceptance/suites/card_boot_SUITE.erl", whittle_board_uboot},
+         %% It makes tables for OTP's own suites, in the OTP in which it runs.
          {"acceptance/suites/beam_files.erl", whittle_table_forms},
          %% They compare whole programs with the bytes of an executable and of its pack.
          {"acceptance/suites/entry_SUITE.erl", whittle_elf},

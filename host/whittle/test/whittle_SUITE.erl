@@ -436,7 +436,7 @@ completion(Config) ->
              {"build -o b", ""},
              {"size --", "--by --json"},
              {"build app --board q", "qemu-aarch64 qemu-arm"},
-             {"run out --", "--memory --serial --forward --monitor --no-reboot"}]].
+             {"run out --", "--memory --serial --forward --monitor --no-reboot --keep"}]].
 
 %% An interactive zsh completes the typed words, each with a tab, and runs the line.
 completion_zsh(Config) ->
