@@ -252,10 +252,15 @@ on_board(Config, Options, Fun) ->
     Port = running:free_port(),
     Board = machine:boot(proplists:get_value(card, Config),
                          Options ++ ["--forward", integer_to_list(Port) ++ ":7000"]),
+    %% The socket takes only some hundred bytes that nobody reads: each has a buffer of its own.
+    ok = inet:setopts(machine:uart(Board), [{active, true}]),
     try Fun(Board, Port)
-    after
-        machine:stop(Board)
-    end.
+    catch Class:Reason:Stack ->
+            %% The board may be silent for the same reason.
+            _ = (catch machine:stop(Board)),
+            erlang:raise(Class, Reason, Stack)
+    end,
+    machine:stop(Board).
 
 %% Sends an image, and returns the answer of the board.
 installed(Port, Image) ->
@@ -286,9 +291,12 @@ expect(Board, Expression) ->
 says(Board, Text) -> says(machine:uart(Board), Text, <<>>).
 
 says(Uart, Text, Before) ->
-    case {binary:match(Before, Text), gen_tcp:recv(Uart, 0, 0)} of
-        {nomatch, {ok, More}} -> says(Uart, Text, <<Before/binary, More/binary>>);
-        {nomatch, {error, _}} -> {false, Before};
+    case binary:match(Before, Text) of
+        nomatch ->
+            receive
+                {tcp, Uart, More} -> says(Uart, Text, <<Before/binary, More/binary>>)
+            after 0 -> {false, Before}
+            end;
         _ -> true
     end.
 
