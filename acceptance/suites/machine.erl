@@ -83,8 +83,8 @@ start(Kernel, Initramfs, Words) ->
     {os_pid, Os} = erlang:port_info(Port, os_pid),
     outlived(self(), Port, Os),
     %% qemu first waits for the client of the UART.
-    UartSocket = connect(Uart, Port, []),
-    MonitorSocket = connect(Monitor, Port, []),
+    UartSocket = connect(Uart, Port),
+    MonitorSocket = connect(Monitor, Port),
     _ = reply(MonitorSocket, <<>>),
     ok = file:del_dir_r(Dir),
     #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
@@ -121,8 +121,8 @@ booted(Command) ->
                       {line, 1000}, exit_status, binary, stderr_to_stdout, hide]),
     {os_pid, Os} = erlang:port_info(Port, os_pid),
     outlived(self(), Port, Os),
-    MonitorSocket = connect(Monitor, Port, []),
-    UartSocket = connect(Uart, Port, []),
+    MonitorSocket = connect(Monitor, Port),
+    UartSocket = connect(Uart, Port),
     _ = reply(MonitorSocket, <<>>),
     ok = file:del_dir_r(Dir),
     #{port => Port, monitor => MonitorSocket, uart => UartSocket}.
@@ -138,16 +138,20 @@ outlived(Test, Port, Os) ->
                   end
           end).
 
-connect(Path, Port, Said) ->
+connect(Path, Port) ->
     case gen_tcp:connect({local, Path}, 0, [local, binary, {active, false}]) of
         {ok, Socket} ->
             Socket;
         {error, _} ->
-            receive
-                {Port, {exit_status, Status}} -> error({qemu, Status, Said});
-                {Port, {data, {_, Text}}} -> connect(Path, Port, [Text | Said])
-            after 20 -> connect(Path, Port, Said)
+            %% The lines stay for line/1.
+            receive {Port, {exit_status, Status}} -> error({qemu, Status, said(Port)})
+            after 20 -> connect(Path, Port)
             end
+    end.
+
+said(Port) ->
+    receive {Port, {data, {_, Text}}} -> [Text | said(Port)]
+    after 0 -> []
     end.
 
 %% @doc Returns the next line on the console, or `ended' if the machine is off.
