@@ -40,8 +40,8 @@ make(#{name := Name, arch := Arch, card := Sizes} = Board, Image) ->
             Head = whittle_card:head(#{size => byte_size(Image), crc32 => erlang:crc32(Image)}),
             Slot = <<Head/binary, Image/binary>>,
             State = whittle_card:state(whittle_card:new_state()),
-            {ok, placed(All, [{0, whittle_card:first_sector(Layout, Label)}, {Copy1, State},
-                              {From, Boot}, {A, Slot}, {Copy2, State}, {B, Slot}])}
+            {ok, placed(All, [{0, whittle_card:first_sector(Layout, Label)}, {From, Boot},
+                              {Copy1, State}, {A, Slot}, {Copy2, State}, {B, Slot}])}
     end.
 
 %% The places are in order.

@@ -42,10 +42,10 @@
 
 -define(SECTOR, 512).
 -define(PER_MB, 2048).
-%% The first sector of the boot state's copy 1: the end of the first MB, where no boot loader looks
-%% for its own code.
--define(STATE, 1920).
-%% Flash memory erases blocks of at most this many sectors (4 MB).
+%% Flash memory erases blocks of at most this many sectors (4 MB), and a power cut may destroy the
+%% block that it erases. So each part that the board writes begins a block, and each copy of the
+%% boot state has a whole one. The first block has the table and the boot partition, which no board
+%% writes.
 -define(BLOCK, 8192).
 %% The bytes of the first sector before the disk's number and the partition table.
 -define(CODE, 440).
@@ -58,12 +58,12 @@
 -spec layout(#{slot := pos_integer(), data := pos_integer()}) -> layout().
 layout(#{slot := Slot, data := Data}) ->
     0 = Slot * ?PER_MB rem ?BLOCK,
-    A = ?BLOCK,
+    A = 2 * ?BLOCK,
     Copy2 = A + Slot * ?PER_MB,
     B = Copy2 + ?BLOCK,
     Last = B + Slot * ?PER_MB,
     #{boot => {?PER_MB, ?PER_MB}, a => {A, Slot * ?PER_MB}, b => {B, Slot * ?PER_MB},
-      data => {Last, Data * ?PER_MB}, state => {?STATE, Copy2},
+      data => {Last, Data * ?PER_MB}, state => {A - ?BLOCK, Copy2},
       sectors => Last + Data * ?PER_MB}.
 
 %% @doc Returns the other slot.
@@ -106,10 +106,11 @@ partitions(Table) ->
     case [{Type, First, Count} || <<_:4/binary, Type, _:3/binary, First:32/little, Count:32/little>>
                                       <= Table] of
         [{?FAT, Boot, Boots}, {?RAW, A, As}, {?RAW, B, Bs}, {?LINUX, Data, Datas}]
-          when ?STATE < Boot, Boots > 0, Boot + Boots =< A, As > 1, A + As < B, Bs > 1,
-               B + Bs =< Data, Datas > 0 ->
+          when Boot > 0, Boots > 0, Boot + Boots =< A - ?BLOCK, A rem ?BLOCK =:= 0, As > 1,
+               (A + As) rem ?BLOCK =:= 0, A + As + ?BLOCK =< B, B rem ?BLOCK =:= 0, Bs > 1,
+               B + Bs =< Data, Data rem ?BLOCK =:= 0, Datas > 0 ->
             {ok, #{boot => {Boot, Boots}, a => {A, As}, b => {B, Bs}, data => {Data, Datas},
-                   state => {?STATE, A + As}, sectors => Data + Datas}};
+                   state => {A - ?BLOCK, A + As}, sectors => Data + Datas}};
         _ -> error
     end.
 

@@ -49,11 +49,15 @@ layouts(_) ->
                         boot := {Boot, Boots}, sectors := All} = Layout,
                       byte_size(First) =:= 512
                           andalso whittle_card:read_first_sector(First) =:= {ok, {Layout, Label}}
-                          %% No two parts overlap, and the slots have blocks of their own.
-                          andalso One < Boot andalso Boot + Boots =< A andalso A + As =< Two
-                          andalso Two < B andalso B + Bs =< D andalso D + Ds =:= All
-                          andalso [0, 0, 0, 0] =:= [Sector rem 8192 || Sector <- [A, Two, B, D]]
+                          andalso D + Ds =:= All
+                          %% No two of these parts share an erase block of 4 MB.
+                          andalso apart([{0, Boot + Boots}, {One, 1}, {A, As}, {Two, 1}, {B, Bs},
+                                         {D, Ds}])
                   end)).
+
+apart([{From, Count}, {Next, _} = Part | Parts]) ->
+    (From + Count - 1) div 8192 < Next div 8192 andalso apart([Part | Parts]);
+apart([_]) -> true.
 
 crc() -> integer(0, 16#ffffffff).
 
@@ -74,6 +78,15 @@ changed_table(_) ->
 strange_tables(_) ->
     ?assertEqual({error, no_card}, whittle_card:read_first_sector(<<0:512/unit:8>>)),
     ?assertEqual({error, no_card}, whittle_card:read_first_sector(<<0:510/unit:8, 16#55, 16#AA>>)),
+    %% Parts that would share an erase block with another one.
+    Right = whittle_card:layout(#{slot => 8, data => 4}),
+    [begin
+         #{Part := {First, Count}} = Right,
+         Sector = whittle_card:first_sector(Right#{Part := {First + By, Count - By}},
+                                            #{board => <<"x">>, boot => 0}),
+         ?assertEqual({Part, By, {error, damaged}},
+                      {Part, By, whittle_card:read_first_sector(Sector)})
+     end || Part <- [a, b, data], By <- [-8191, -1, 1, 8191]],
     holds(?FORALL({Boot, A, B, Data}, {part(), part(), part(), part()},
                   begin
                       Layout = #{boot => Boot, a => A, b => B, data => Data},
