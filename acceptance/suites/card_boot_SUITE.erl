@@ -8,11 +8,11 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
 -export([states/1, higher_number/1, torn_copies/1, damaged_slots/1, damaged_trial/1,
-         hostile_heads/1, read_only/1, keys_of_the_line/1]).
+         hostile_heads/1, large_image/1, read_only/1, keys_of_the_line/1]).
 
 all() ->
-    [states, higher_number, torn_copies, damaged_slots, damaged_trial, hostile_heads, read_only,
-     keys_of_the_line].
+    [states, higher_number, torn_copies, damaged_slots, damaged_trial, hostile_heads, large_image,
+     read_only, keys_of_the_line].
 
 -define(SECTOR, 512).
 %% 60 times the duration of a boot here.
@@ -154,6 +154,20 @@ hostile_heads(Config) ->
          write(Card, A, whittle_card:head(#{size => Size, crc32 => 0})),
          ?assertEqual("two in slot b", boot(Config))
      end || Size <- [1, 8 * 1024 * 1024, 16#7FFFFFFF, 16#FFFFFFFF]].
+
+%% An image as large as a slot, with the least memory: U-Boot must not read it over itself.
+large_image(Config) ->
+    Card = proplists:get_value(card, Config),
+    {ok, #{card := #{least_memory := Megabytes}}} = whittle_board:board("qemu-arm"),
+    #{a := {_, Sectors}} = layout(Card),
+    Image = proplists:get_value(two, Config),
+    Rest = rand:bytes((Sectors - 1) * ?SECTOR - byte_size(Image)),
+    put_image(Card, a, <<Image/binary, Rest/binary>>),
+    ?assertEqual("two in slot a",
+                 boot(Config, fun(Words) -> memory(Words, Megabytes) end)).
+
+memory(["-m", _ | Words], Megabytes) -> ["-m", integer_to_list(Megabytes) ++ "M" | Words];
+memory([Word | Words], Megabytes) -> [Word | memory(Words, Megabytes)].
 
 %% If the card takes no state, no trial begins: it would begin on each boot.
 read_only(Config) ->

@@ -36,8 +36,10 @@
           work := pos_integer(),        % an address of memory where U-Boot may put a sector
           load := pos_integer(),        % the address for the image
           start := string(),            % U-Boot's commands that start the image at ${load}
+          memory_start := non_neg_integer(), % the first address of the memory
+          loader := pos_integer(),      % megabytes at the end of the memory that U-Boot takes
           memory := pos_integer(),      % as in board(), for a card
-          least_memory := pos_integer(),
+          least_memory := pos_integer(), % also enough for an image as large as a slot
           firmware := file:filename(),  % the emulator's U-Boot
           environment := [{string(), string()}], % of this U-Boot
           emulator := [string()]}.      % words in addition to the board's
@@ -138,11 +140,27 @@ wrong_values(Pairs, Values) ->
 wrong_card(Pairs) ->
     Wanted = lists:sort([Key || {Key, _, _} <- card_values()]),
     try lists:sort([Key || {Key, _} <- Pairs]) of
-        Wanted -> wrong_values(Pairs, card_values());
+        Wanted ->
+            case wrong_values(Pairs, card_values()) of
+                [] -> no_room(maps:from_list(Pairs));
+                Mistakes -> Mistakes
+            end;
         Given ->
             [["the key ", atom_to_list(Key), " is missing"] || Key <- Wanted -- Given]
                 ++ ["there is a key that cards do not have, or have twice"]
     catch error:_ -> []                 % wrong_values/2 has named this mistake
+    end.
+
+%% U-Boot reads an image of any size over itself without an error.
+no_room(#{slot := Slot, load := Load, memory_start := Start, loader := Loader, memory := Memory,
+          least_memory := Least}) ->
+    case ceil((Load - Start) / (1024 * 1024)) of
+        Below when Below < 0 -> ["the value of load must not be below that of memory_start"];
+        Below when Least < Below + Slot + Loader ->
+            [io_lib:format("the value of least_memory must be ~b at least: ~b MB below the image, "
+                           "~b MB for a slot, and ~b MB for the boot loader",
+                           [Below + Slot + Loader, Below, Slot, Loader])];
+        _ -> ["the value of memory must not be below that of least_memory" || Memory < Least]
     end.
 
 bad(File, Why) -> {error, {bad_board, #{file => File, why => Why}}}.
@@ -181,6 +199,8 @@ card_values() ->
      {work, "an address below 4 GB", fun(Value) -> is_within(1, 16#ffffffff, Value) end},
      {load, "an address below 4 GB", fun(Value) -> is_within(1, 16#ffffffff, Value) end},
      {start, "a string without quotation marks and backslashes", fun is_cmdline/1},
+     {memory_start, "an address below 4 GB", fun(Value) -> is_within(0, 16#ffffffff, Value) end},
+     {loader, "a number of megabytes from 1 to 256", fun(Value) -> is_within(1, 256, Value) end},
      {memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
      {least_memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
      {firmware, "a string", fun is_text/1},

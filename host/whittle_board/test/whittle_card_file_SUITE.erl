@@ -146,6 +146,14 @@ boards(Config) ->
                  {[{slot, 4} | Pairs], "in card, there is a key that cards do not have"},
                  {lists:keystore(slot, 1, Pairs, {slot, 6}),
                   "in card, the value of slot must be a number of megabytes from 4 to 256"},
+                 %% U-Boot would read an image of 12 MB over itself.
+                 {lists:keystore(slot, 1, Pairs, {slot, 12}),
+                  "in card, the value of least_memory must be 35 at least: 4 MB below the image, "
+                  "12 MB for a slot, and 19 MB for the boot loader"},
+                 {lists:keystore(load, 1, Pairs, {load, 16#3FF00000}),
+                  "in card, the value of load must not be below that of memory_start"},
+                 {lists:keystore(memory, 1, Pairs, {memory, 31}),
+                  "in card, the value of memory must not be below that of least_memory"},
                  {lists:keystore(start, 1, Pairs, {start, "a\"b"}),
                   "in card, the value of start must be a string without"},
                  {lists:keystore(environment, 1, Pairs, {environment, [{"a", 5}]}),
