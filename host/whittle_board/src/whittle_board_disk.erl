@@ -1,25 +1,29 @@
 %% @hidden Writes a card to a disk of this machine, and reads it back.
 %%
 %% It first refuses every disk that is not surely free. refusal/2 decides this from facts, and
-%% facts/1 collects them from Linux's /sys and /proc.
+%% facts/1 collects them from Linux's /sys and /proc. The facts give the reason a name, and
+%% whittle_board_claim has the last word.
 -module(whittle_board_disk).
 
 -include_lib("kernel/include/file.hrl").
 
 -import(whittle_work, [steps/1]).
 
--export([write/2, facts/1, refusal/2, format_error/1]).
+-export([write/2, facts/1, refusal/2, mounts/2, number/1, format_error/1]).
 
 -export_type([facts/0, error/0]).
 
 -type facts() ::
         #{device := file:filename(),
+          number := string(),           % Linux's number of it
           whole := boolean(),           % false: a partition
           size := non_neg_integer(),    % bytes
+          sector := pos_integer(),      % bytes
           read_only := boolean(),
           mounts := [string()],         % the places where it, or a part of it, is mounted
           swap := boolean(),
-          holders := [string()]}.       % devices that consist of it, as those of LVM
+          holders := [string()]}.       % devices that consist of it, as those of LVM, and loop
+                                        % devices
 
 -type error() ::
         {no_disk, file:filename(), file:posix() | badarg | not_a_disk}
@@ -29,6 +33,10 @@
       | {mounted, file:filename(), string()}
       | {swap, file:filename()}
       | {held, file:filename(), string()}
+      | {busy, file:filename()}
+      | {changed, file:filename()}
+      | {sectors, file:filename(), pos_integer()}
+      | no_perl
       | {small, file:filename(), non_neg_integer(), pos_integer()}
       | {failed, file:filename(), file:posix() | badarg | terminated | system_limit}
       | {differs, file:filename(), non_neg_integer()}.
@@ -40,8 +48,12 @@
 -spec write(file:filename(), binary()) -> ok | {error, error()}.
 write(Device, Bytes) ->
     steps([fun(_) -> facts(Device) end,
-           fun(Facts) -> refusal(Facts, byte_size(Bytes)) end,
-           fun(_) -> opened(Device, fun(Fd) -> written(Device, Fd, Bytes) end) end]).
+           fun(#{number := Number} = Facts) ->
+                   steps([fun(_) -> refusal(Facts, byte_size(Bytes)) end,
+                          fun(_) ->
+                                  claimed(Device, Number, fun(Fd) -> written(Device, Fd, Bytes) end)
+                          end])
+           end]).
 
 %% @doc Collects what Linux knows about a disk.
 -spec facts(file:filename()) -> {ok, facts()} | {error, error()}.
@@ -49,31 +61,57 @@ facts(Device) ->
     case file:read_file_info(Device) of
         {ok, #file_info{type = device, mode = Mode, minor_device = Number}}
           when Mode band 8#170000 =:= 8#060000 ->
-            of_disk(Device, Number);
+            of_disk(Device, number(Number));
         {ok, _} -> {error, {no_disk, Device, not_a_disk}};
         {error, Reason} -> {error, {no_disk, Device, Reason}}
     end.
 
 of_disk(Device, Number) ->
-    Sys = "/sys/dev/block/" ++ number(Number),
-    case {read(Sys, "size"), file:list_dir(Sys)} of
-        {{ok, Sectors}, {ok, Names}} ->
+    Sys = "/sys/dev/block/" ++ Number,
+    case {read(Sys, "size"), file:list_dir(Sys), is_made(Sys)} of
+        {{ok, Sectors}, {ok, Names}, false} ->
             Parts = [filename:join(Sys, Name)
                      || Name <- Names, filelib:is_regular(filename:join([Sys, Name, "partition"]))],
             Numbers = [Text || Dir <- [Sys | Parts], {ok, Text} <- [read(Dir, "dev")]],
             Holders = [Holder || Dir <- [Sys | Parts],
                                  {ok, List} <- [file:list_dir(filename:join(Dir, "holders"))],
                                  Holder <- List],
-            {ok, #{device => Device,
+            {ok, #{device => Device, number => Number,
                    whole => not filelib:is_regular(filename:join(Sys, "partition")),
-                   size => list_to_integer(Sectors) * ?SECTOR,
+                   size => list_to_integer(Sectors) * ?SECTOR, sector => sector(Sys),
                    read_only => read(Sys, "ro") =:= {ok, "1"},
-                   mounts => mounts(Numbers), swap => is_swap(Numbers),
-                   holders => lists:sort(Holders)}};
+                   mounts => mounts(mounted(), Numbers), swap => is_swap(Numbers),
+                   holders => lists:sort(Holders ++ loops(Numbers))}};
         _ -> {error, {no_disk, Device, not_a_disk}}
     end.
 
-%% Linux's number of a device has the bits of the minor number on both sides of the major one.
+%% Devices that Linux makes of others or of its memory, and drives that take no card.
+is_made(Sys) ->
+    case {file:read_link(Sys), file:list_dir(filename:join(Sys, "slaves"))} of
+        {_, {ok, [_ | _]}} -> true;
+        {{ok, To}, _} ->
+            re:run(filename:basename(To), "^(dm-|md|zram|ram|sr|mtdblock)",
+                   [unicode, {capture, none}]) =:= match;
+        _ -> true
+    end.
+
+%% A table of partitions counts sectors of the disk, and that of a card those of 512 bytes.
+sector(Sys) ->
+    case read(Sys, "queue/logical_block_size") of
+        {ok, Digits} -> list_to_integer(Digits);
+        {error, _} -> ?SECTOR
+    end.
+
+%% Linux gives a disk to others although a loop device uses it.
+loops(Numbers) ->
+    [filename:basename(Dir)
+     || Dir <- filelib:wildcard("/sys/block/loop*"),
+        {ok, Path} <- [read(Dir, "loop/backing_file")],
+        lists:member(number_of(Path), Numbers)].
+
+%% @doc Writes Linux's number of a device, which has the bits of the minor number on both sides of
+%% the major one.
+-spec number(non_neg_integer()) -> string().
 number(Number) ->
     lists:concat([(Number bsr 8) band 16#FFF, ":",
                   (Number band 16#FF) bor ((Number bsr 12) band 16#FFF00)]).
@@ -84,18 +122,36 @@ read(Dir, Name) ->
         {error, _} = Error -> Error
     end.
 
-%% The fields of a line: two numbers, the device, the root, the place, options, and after a lone
-%% dash the type and the source. Some file systems show a device of their own, so the source counts
-%% too.
-mounts(Numbers) ->
-    {ok, Text} = file:read_file("/proc/self/mountinfo"),
-    lists:usort([unicode:characters_to_list(Place)
+mounted() ->
+    case file:read_file("/proc/self/mountinfo") of
+        {ok, Text} -> Text;
+        {error, _} -> <<>>
+    end.
+
+%% @doc Lists the places where devices with these numbers are mounted. The fields of a line of
+%% mountinfo are two numbers, the device, the root, the place, options, and after a lone dash the
+%% type and the source. Some file systems show a device of their own, so the source counts too.
+-spec mounts(binary(), [string()]) -> [string()].
+mounts(Text, Numbers) ->
+    lists:usort([place(Place)
                  || Line <- binary:split(Text, <<"\n">>, [global, trim]),
                     [Before, After] <- [binary:split(Line, <<" - ">>)],
                     [_, _, Device, _, Place | _] <- [binary:split(Before, <<" ">>, [global])],
                     [_, Source | _] <- [binary:split(After, <<" ">>, [global])],
                     lists:member(binary_to_list(Device), Numbers)
                         orelse lists:member(number_of(binary_to_list(Source)), Numbers)]).
+
+%% The kernel writes a space, a tab, a newline and a backslash as three octal digits.
+place(Bytes) ->
+    case unicode:characters_to_list(unescaped(Bytes)) of
+        Place when is_list(Place) -> Place;
+        _ -> binary_to_list(Bytes)
+    end.
+
+unescaped(<<$\\, A, B, C, Rest/binary>>) ->
+    <<(((A - $0) * 8 + B - $0) * 8 + C - $0), (unescaped(Rest))/binary>>;
+unescaped(<<Byte, Rest/binary>>) -> <<Byte, (unescaped(Rest))/binary>>;
+unescaped(<<>>) -> <<>>.
 
 is_swap(Numbers) ->
     case file:read_file("/proc/swaps") of
@@ -116,13 +172,14 @@ number_of(_) -> none.
 
 %% @doc Decides whether a card of a size must not be written to a disk.
 -spec refusal(facts(), pos_integer()) -> ok | {error, error()}.
-refusal(#{device := Device, whole := Whole, size := Size, read_only := ReadOnly, mounts := Mounts,
-          swap := Swap, holders := Holders}, Bytes) ->
+refusal(#{device := Device, whole := Whole, size := Size, sector := Sector, read_only := ReadOnly,
+          mounts := Mounts, swap := Swap, holders := Holders}, Bytes) ->
     Reasons = [{system, Device} || lists:member("/", Mounts)]
         ++ [{mounted, Device, Place} || Place <- Mounts]
         ++ [{swap, Device} || Swap]
         ++ [{held, Device, Holder} || Holder <- Holders]
         ++ [{partition, Device} || not Whole]
+        ++ [{sectors, Device, Sector} || Sector =/= ?SECTOR]
         ++ [{read_only, Device} || ReadOnly]
         ++ [{small, Device, Size, Bytes} || Size < Bytes],
     case Reasons of
@@ -149,6 +206,15 @@ format_error({swap, Device}) ->
     [Device, " is swap space: name another disk (`lsblk' lists them)"];
 format_error({held, Device, Holder}) ->
     [Device, " is a part of ", Holder, ": name another disk (`lsblk' lists them)"];
+format_error({busy, Device}) ->
+    [Device, " is in use (a mount of a service or a container, or a part of a file system of "
+     "several disks): name another disk, or end its use"];
+format_error({changed, Device}) ->
+    [Device, " has become another disk: run the command again"];
+format_error({sectors, Device, Bytes}) ->
+    [Device, " has sectors of ", whittle_number:text(Bytes), " bytes, and a card has sectors of "
+     "512: use another disk"];
+format_error(no_perl) -> "there is no perl on the PATH, which claims the disk: install it";
 format_error({small, Device, Size, Bytes}) ->
     [Device, " has ", whittle_number:text(Size), " bytes, and the card has ",
      whittle_number:text(Bytes), ": use a larger disk"];
@@ -163,13 +229,23 @@ format_error({differs, Device, At}) ->
 
 %% Internal
 
-opened(Device, Fun) ->
-    case file:open(Device, [read, write, raw, binary]) of
-        {ok, Fd} ->
-            try Fun(Fd)
-            after file:close(Fd)
-            end;
-        {error, Reason} -> {error, {failed, Device, Reason}}
+%% The name may have got another disk since the check.
+claimed(Device, Number, Fun) ->
+    Checked = fun(Fd) ->
+                      case file:read_file_info(Fd) of
+                          {ok, #file_info{type = device, minor_device = Claimed}} ->
+                              case number(Claimed) of
+                                  Number -> Fun(Fd);
+                                  _ -> {error, {changed, Device}}
+                              end;
+                          _ -> {error, {changed, Device}}
+                      end
+              end,
+    case whittle_board_claim:with(Device, Checked) of
+        {error, busy} -> {error, {busy, Device}};
+        {error, no_perl} -> {error, no_perl};
+        {error, Reason} when is_atom(Reason) -> {error, {failed, Device, Reason}};
+        Result -> Result
     end.
 
 %% The first sector comes last: a disk with a part of a card is none.

@@ -7,11 +7,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([parts/1, same_bytes/1, too_large/1, damaged/1, cut/1, any_bytes/1, kinds/1, boards/1,
          command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1, refused_disk/1,
-         loop_device/1, no_disk/1, errors/1]).
+         mounts/1, numbers/1, loop_device/1, claimed_elsewhere/1, no_disk/1, errors/1]).
 
 all() ->
     [parts, same_bytes, too_large, damaged, cut, any_bytes, kinds, boards, command, fat, fat_files,
-     wrapped, environment, free_disk, refused_disk, loop_device, no_disk, errors].
+     wrapped, environment, free_disk, refused_disk, mounts,
+     numbers, loop_device, claimed_elsewhere, no_disk, errors].
 
 -define(SECTOR, 512).
 
@@ -249,8 +250,8 @@ environment(_) ->
                  whittle_card:read_record(<<Bytes/binary, 0:Room/unit:8>>)).
 
 free() ->
-    #{device => "/dev/sdx", whole => true, size => 5000, read_only => false, mounts => [],
-      swap => false, holders => []}.
+    #{device => "/dev/sdx", number => "8:368", whole => true, size => 5000, sector => 512,
+      read_only => false, mounts => [], swap => false, holders => []}.
 
 free_disk(_) ->
     ?assertEqual(ok, whittle_board_disk:refusal(free(), 5000)),
@@ -263,10 +264,32 @@ refused_disk(_) ->
             [{{small, "/dev/sdx", 4999, 5000}, #{size => 4999}},
              {{partition, "/dev/sdx"}, #{whole => false}},
              {{read_only, "/dev/sdx"}, #{read_only => true}},
+             {{sectors, "/dev/sdx", 4096}, #{sector => 4096}},
              {{mounted, "/dev/sdx", "/media/card"}, #{mounts => ["/media/card"]}},
              {{system, "/dev/sdx"}, #{mounts => ["/boot", "/"]}},
              {{swap, "/dev/sdx"}, #{swap => true}},
              {{held, "/dev/sdx", "dm-0"}, #{holders => ["dm-0"]}}]].
+
+%% Lines of /proc/self/mountinfo. Two lines have the same disk. One has a space in its place. A
+%% btrfs has a device of its own.
+mounts(_) ->
+    Text = <<"22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw\n"
+             "30 22 8:1 /home /home rw - ext4 /dev/root rw\n"
+             "31 22 8:17 / /media/my\\040card\\134x rw,nosuid shared:2 - vfat /dev/x rw\n"
+             "32 22 0:5 / /dev rw - devtmpfs udev rw\n"
+             "33 22 0:44 / /data rw - btrfs /dev/null rw\n"
+             "strange line\n"/utf8>>,
+    [?assertEqual({Numbers, Places}, {Numbers, whittle_board_disk:mounts(Text, Numbers)})
+     || {Numbers, Places} <- [{["8:1"], ["/", "/home"]},
+                              {["8:16", "8:17"], ["/media/my card\\x"]},
+                              {["8:2"], []}, {["1:3"], ["/data"]}]],
+    ?assertEqual([], whittle_board_disk:mounts(<<>>, ["8:1"])).
+
+%% Linux's own numbers: 8:0, 8:17, 259:3, and a minor number with more than 8 bits.
+numbers(_) ->
+    ?assertEqual(["8:0", "8:17", "259:3", "8:256", "253:1048575"],
+                 [whittle_board_disk:number(N)
+                  || N <- [16#800, 16#811, 16#10303, 16#100800, 16#FFF0FDFF]]).
 
 %% Writes to a loop device, if this machine has one and the test is root.
 loop_device(Config) ->
@@ -315,6 +338,59 @@ in_use(Loop, Dir, File, Disk) ->
         Why -> {comment, "cannot mount: " ++ Why}
     end.
 
+%% Uses of a disk that no file of this process names: a mount in another namespace, and a loop
+%% device over the disk.
+claimed_elsewhere(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Disk, File, Place, None] = [filename:join(Dir, Name)
+                                 || Name <- ["disk", "a.card", "place", "none"]],
+    %% A disk that is gone is no file of that name.
+    ?assertEqual({error, enoent}, whittle_board_claim:with(None, fun(_) -> ok end)),
+    ?assertEqual({error, enoent}, file:read_file_info(None)),
+    Card = card(<<"x">>),
+    ok = file:write_file(File, Card),
+    ok = file:write_file(Disk, <<0:(byte_size(Card))/unit:8>>),
+    ok = file:make_dir(Place),
+    case string:trim(os:cmd("losetup -f --show " ++ Disk ++ " 2>/dev/null")) of
+        "/dev/loop" ++ _ = Loop ->
+            try
+                _ = os:cmd("mke2fs -q " ++ Loop),
+                elsewhere(Loop, Place, File),
+                over(Loop, File),
+                {ok, After} = file:read_file(Disk),
+                ?assertNotEqual(Card, After),
+                %% Nobody uses it any more.
+                ?assertEqual(ok, whittle_board_disk:write(Loop, Card))
+            after
+                os:cmd("losetup -d " ++ Loop)
+            end;
+        _ -> {skip, "no loop device, or not root"}
+    end.
+
+elsewhere(Loop, Place, File) ->
+    Script = "mount " ++ Loop ++ " " ++ Place ++ " && echo mounted && exec cat",
+    Port = open_port({spawn_executable, os:find_executable("unshare")},
+                     [{args, ["-m", "--propagation", "private", "sh", "-c", Script]}, {line, 100},
+                      stderr_to_stdout, exit_status]),
+    receive
+        {Port, {data, {eol, "mounted"}}} ->
+            ?assertMatch({ok, #{mounts := [], holders := []}}, whittle_board_disk:facts(Loop)),
+            ?assertEqual({error, {disk, {busy, Loop}}}, whittle_board:write(File, Loop)),
+            {os_pid, Os} = erlang:port_info(Port, os_pid),
+            _ = os:cmd("kill " ++ integer_to_list(Os)),
+            receive {Port, {exit_status, _}} -> ok end;
+        {Port, {exit_status, _}} -> ok          % this machine does not mount
+    end.
+
+over(Loop, File) ->
+    case string:trim(os:cmd("losetup -f --show " ++ Loop ++ " 2>/dev/null")) of
+        "/dev/" ++ Name ->
+            try ?assertEqual({error, {disk, {held, Loop, Name}}}, whittle_board:write(File, Loop))
+            after os:cmd("losetup -d /dev/" ++ Name)
+            end;
+        _ -> ok
+    end.
+
 no_disk(Config) ->
     Dir = proplists:get_value(dir, Config),
     File = filename:join(Dir, "a.card"),
@@ -338,6 +414,7 @@ errors(_) ->
                              [{no_disk, "/d", not_a_disk}, {no_disk, "/d", enoent},
                               {partition, "/d"}, {read_only, "/d"}, {system, "/d"},
                               {mounted, "/d", "/m"}, {swap, "/d"}, {held, "/d", "dm-0"},
+                              {busy, "/d"}, {changed, "/d"}, {sectors, "/d", 4096}, no_perl,
                               {small, "/d", 1, 2}, {failed, "/d", eio}, {failed, "/d", eacces},
                               {differs, "/d", 1024}]]]].
 
