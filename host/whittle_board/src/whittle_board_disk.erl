@@ -9,7 +9,7 @@
 
 -import(whittle_work, [steps/1]).
 
--export([write/2, facts/1, refusal/2, mounts/2, number/1, format_error/1]).
+-export([write/2, copy/2, facts/1, refusal/2, mounts/2, number/1, format_error/1]).
 
 -export_type([facts/0, error/0]).
 
@@ -248,21 +248,23 @@ claimed(Device, Number, Fun) ->
         Result -> Result
     end.
 
-%% The first sector comes last: a disk with a part of a card is none.
-written(Device, Fd, <<First:?SECTOR/binary, _/binary>> = Bytes) ->
-    Done = steps([fun(_) -> file:pwrite(Fd, 0, <<0:?SECTOR/unit:8>>) end,
-                  fun(_) -> file:sync(Fd) end,
-                  fun(_) -> pieces(Fd, ?SECTOR, Bytes) end,
-                  fun(_) -> file:sync(Fd) end,
-                  fun(_) -> file:pwrite(Fd, 0, First) end,
-                  fun(_) -> file:sync(Fd) end]),
-    case Done of
-        ok ->
-            %% Otherwise the reads would show the kernel's memory, not the disk.
-            _ = file:advise(Fd, 0, 0, dont_need),
-            compared(Device, Fd, 0, Bytes);
+written(Device, Fd, Bytes) ->
+    case copy(Fd, Bytes) of
+        ok -> ok;
+        {error, {differs, At}} -> {error, {differs, Device, At}};
         {error, Reason} -> {error, {failed, Device, Reason}}
     end.
+
+%% @doc Writes a card to an open disk, and reads it back. The first sector comes last, when the disk
+%% has shown all other bytes: a disk with a part of a card is none.
+-spec copy(file:fd(), binary()) -> ok | {error, {differs, non_neg_integer()} | atom()}.
+copy(Fd, <<First:?SECTOR/binary, _/binary>> = Bytes) ->
+    steps([fun(_) -> file:pwrite(Fd, 0, <<0:?SECTOR/unit:8>>) end,
+           fun(_) -> file:sync(Fd) end,
+           fun(_) -> pieces(Fd, ?SECTOR, Bytes) end,
+           fun(_) -> compared(Fd, ?SECTOR, Bytes) end,
+           fun(_) -> file:pwrite(Fd, 0, First) end,
+           fun(_) -> compared(Fd, 0, First) end]).
 
 pieces(_, At, Bytes) when At =:= byte_size(Bytes) -> ok;
 pieces(Fd, At, Bytes) ->
@@ -272,12 +274,19 @@ pieces(Fd, At, Bytes) ->
         {error, _} = Error -> Error
     end.
 
-compared(_, _, At, Bytes) when At =:= byte_size(Bytes) -> ok;
-compared(Device, Fd, At, Bytes) ->
+compared(Fd, From, Bytes) ->
+    steps([fun(_) -> file:sync(Fd) end,
+           %% Otherwise the reads would show the kernel's memory, not the disk.
+           fun(_) -> file:advise(Fd, 0, 0, dont_need) end,
+           fun(_) -> same(Fd, From, Bytes) end]).
+
+same(_, At, Bytes) when At =:= byte_size(Bytes) -> ok;
+same(Fd, At, Bytes) ->
     Size = min(?PIECE, byte_size(Bytes) - At),
     Wanted = binary:part(Bytes, At, Size),
     case file:pread(Fd, At, Size) of
-        {ok, Wanted} -> compared(Device, Fd, At + Size, Bytes);
-        {error, Reason} -> {error, {failed, Device, Reason}};
-        _ -> {error, {differs, Device, At}}
+        {ok, Wanted} -> same(Fd, At + Size, Bytes);
+        {ok, Read} -> {error, {differs, At + binary:longest_common_prefix([Wanted, Read])}};
+        {error, _} = Error -> Error;
+        eof -> {error, {differs, At}}
     end.

@@ -7,12 +7,12 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([parts/1, same_bytes/1, too_large/1, damaged/1, cut/1, any_bytes/1, kinds/1, boards/1,
          command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1, refused_disk/1,
-         mounts/1, numbers/1, loop_device/1, claimed_elsewhere/1, no_disk/1, errors/1]).
+         mounts/1, numbers/1, copied/1, loop_device/1, claimed_elsewhere/1, no_disk/1, errors/1]).
 
 all() ->
     [parts, same_bytes, too_large, damaged, cut, any_bytes, kinds, boards, command, fat, fat_files,
      wrapped, environment, free_disk, refused_disk, mounts,
-     numbers, loop_device, claimed_elsewhere, no_disk, errors].
+     numbers, copied, loop_device, claimed_elsewhere, no_disk, errors].
 
 -define(SECTOR, 512).
 
@@ -290,6 +290,54 @@ numbers(_) ->
     ?assertEqual(["8:0", "8:17", "259:3", "8:256", "253:1048575"],
                  [whittle_board_disk:number(N)
                   || N <- [16#800, 16#811, 16#10303, 16#100800, 16#FFF0FDFF]]).
+
+%% The disk is no card before it has shown all other bytes. Between the bytes and each look at them,
+%% the disk gets them and the kernel forgets them.
+copied(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    Card = <<First:?SECTOR/binary, _/binary>> = card(rand:bytes(5_000)),
+    Size = byte_size(Card),
+    Disk = filename:join(Dir, "disk"),
+    ok = file:write_file(Disk, rand:bytes(Size + 5)),
+    {ok, Calls} = calls(fun() -> copy(Disk, Card) end),
+    [{pwrite, 0, <<0:?SECTOR/unit:8>>}, sync | Rest] = Calls,
+    {Before, [{pwrite, 0, First}, sync, advise, {pread, 0, ?SECTOR}]} =
+        lists:splitwith(fun(Call) -> Call =/= {pwrite, 0, First} end, Rest),
+    {Writes, [sync, advise | Reads]} = lists:splitwith(fun(Call) -> Call =/= sync end, Before),
+    ?assertEqual(Size, lists:foldl(fun({pwrite, At, Bytes}, At) -> At + byte_size(Bytes) end,
+                                   ?SECTOR, Writes)),
+    ?assertEqual(Size, lists:foldl(fun({pread, At, Count}, At) -> At + Count end,
+                                   ?SECTOR, Reads)),
+    {ok, <<Written:Size/binary, _:5/binary>>} = file:read_file(Disk),
+    ?assert(Written =:= Card).
+
+copy(Disk, Card) ->
+    {ok, Fd} = file:open(Disk, [read, write, raw, binary]),
+    ok = whittle_board_disk:copy(Fd, Card),
+    file:close(Fd).
+
+%% Returns the calls that read, write and sync files while a function runs.
+calls(Fun) ->
+    {Pid, Monitor} = spawn_monitor(fun() ->
+                                           receive go -> ok end,
+                                           exit({result, Fun()})
+                                   end),
+    1 = erlang:trace(Pid, true, [call]),
+    [1 = erlang:trace_pattern({file, Name, Arity}, true, [global])
+     || {Name, Arity} <- [{pwrite, 3}, {pread, 3}, {sync, 1}, {advise, 4}]],
+    Pid ! go,
+    {result, ok} = receive {'DOWN', Monitor, _, _, Reason} -> Reason end,
+    Ref = erlang:trace_delivered(Pid),
+    receive {trace_delivered, _, Ref} -> ok end,
+    _ = erlang:trace_pattern({file, '_', '_'}, false, [global]),
+    {ok, traced()}.
+
+traced() ->
+    receive
+        {trace, _, call, {file, Name, _}} when Name =:= sync; Name =:= advise -> [Name | traced()];
+        {trace, _, call, {file, Name, [_, At, What]}} -> [{Name, At, What} | traced()]
+    after 0 -> []
+    end.
 
 %% Writes to a loop device, if this machine has one and the test is root.
 loop_device(Config) ->
