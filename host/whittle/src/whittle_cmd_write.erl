@@ -15,11 +15,16 @@ command() ->
 %% @doc Writes the card.
 -spec run(whittle_command_line:values()) -> {ok, whittle:result()} | {error, whittle:failure()}.
 run(#{arguments := [Card, Device]}) ->
-    whittle_progress:step(["writing ", Device]),
-    case whittle_board:write(Card, Device) of
+    case whittle_board:write(Card, Device, fun(Event) -> show(Device, Event) end) of
         {ok, #{size := Size}} ->
             {ok, #{text => [Device, " has the ", whittle_number:text(Size), " bytes of ", Card,
                             $\n],
                    json => #{out => unicode:characters_to_binary(Device), size => Size}}};
         {error, Reason} -> whittle_failure:board(Reason)
     end.
+
+show(Device, {What, Percent}) ->
+    whittle_progress:step([doing(What), Device, io_lib:format(": ~b %", [Percent])]).
+
+doing(writing) -> "writing to ";
+doing(reading) -> "reading from ".

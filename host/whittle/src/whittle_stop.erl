@@ -4,7 +4,7 @@
 %% The signals are SIGTERM, SIGHUP, SIGUSR2 and SIGALRM. The script `whittle' turns Ctrl-C into
 %% SIGTERM, because the VM keeps SIGINT for itself. A closed terminal sends SIGHUP to the VM itself.
 %% The script also reports the stop and sets the exit code. This module reports outputs that were
-%% complete before the signal.
+%% complete before the signal, and changes that nothing can undo.
 %%
 %% Work that has results to keep ends in order after the first signal ({@link in_order/1}). The
 %% script repeats SIGTERM until the VM has ended, so a later one of them means nothing. After a
@@ -109,14 +109,16 @@ stop(Code, #state{worker = Worker, last_ms = LastMs}) ->
     Left = lists:append([attempt(fun() -> suspend(Worker), [] end),
                          attempt(fun() -> ok = whittle_program:kill_all(?GONE_MS), [] end),
                          attempt(fun whittle_unfinished:undo_all/0)]),
+    Changes = whittle_unfinished:changes(),
     _ = attempt(fun() ->
                         say([io_lib:format("whittle: ~ts is complete~n", [Out])
                              || Out <- whittle_unfinished:in_place()]
-                            ++ [not_removed(Place, Reason) || {Place, Reason} <- Left])
+                            ++ [not_removed(Place, Reason) || {Place, Reason} <- Left]
+                            ++ [not_undone(Text) || Text <- Changes])
                 end),
     %% The halt does not wait for output, because the process that reads it may have stopped
     %% reading.
-    halt(case Left of [] -> Code; _ -> 1 end, [{flush, false}]).
+    halt(case Left ++ Changes of [] -> Code; _ -> 1 end, [{flush, false}]).
 
 -spec last_resort(pos_integer()) -> no_return().
 last_resort(LastMs) ->
@@ -124,7 +126,9 @@ last_resort(LastMs) ->
     %% A disk that does not respond would also block the look at what is left.
     {Pid, Monitor} = spawn_monitor(fun() ->
                                            say([not_removed(Place, timeout)
-                                                || Place <- whittle_unfinished:left()])
+                                                || Place <- whittle_unfinished:left()]
+                                               ++ [not_undone(Text)
+                                                   || Text <- whittle_unfinished:changes()])
                                    end),
     receive {'DOWN', Monitor, process, Pid, _} -> ok
     after ?GONE_MS -> ok
@@ -134,6 +138,8 @@ last_resort(LastMs) ->
 not_removed(Place, Reason) ->
     io_lib:format("whittle: stopped, but could not remove ~ts (~0tp): remove it yourself~n",
                   [Place, Reason]).
+
+not_undone(Text) -> io_lib:format("whittle: stopped; ~ts~n", [Text]).
 
 attempt(Step) ->
     try Step()

@@ -5,9 +5,8 @@
 
 -export([all/0, suite/0, init_per_testcase/2, end_per_testcase/2]).
 -export([in_a_call_that_ends/1, in_a_call_without_end/1, in_the_list/1,
-         hangup/1, other_signals/1, hangup_ignored/1, undo_that_fails/1, undo_without_end/1,
-         complete_output/1,
-         removal_from_cache/1, in_order/1, at_once/1]).
+         hangup/1, other_signals/1, hangup_ignored/1, undo_that_fails/1, change_that_stays/1,
+         undo_without_end/1, complete_output/1, removal_from_cache/1, in_order/1, at_once/1]).
 %% This runs in the VM that the test stops.
 -export([work/0]).
 
@@ -15,7 +14,7 @@ suite() -> [{timetrap, {minutes, 1}}].
 
 all() -> [in_a_call_that_ends, in_a_call_without_end, in_the_list, hangup, other_signals,
           hangup_ignored,
-         undo_that_fails, undo_without_end, complete_output, removal_from_cache,
+         undo_that_fails, change_that_stays, undo_without_end, complete_output, removal_from_cache,
          in_order, at_once].
 
 init_per_testcase(Case, Config) ->
@@ -117,6 +116,17 @@ undo_that_fails(Config) ->
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
 
+%% A disk that was written in part: the message says so in place of the script's message.
+change_that_stays(Config) ->
+    {Port, Pipe} = working("changes", Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    {1, Said} = made:ended(Port),
+    ?assertMatch({_, _}, binary:match(Said, <<"whittle: stopped; /dev/x has a part of a card\n">>)),
+    ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
+                              filelib:is_file(Mark)]).
+
 %% The limit of the test is short. The other limits of a stop are longer, so the message cannot come
 %% from them.
 undo_without_end(Config) ->
@@ -206,6 +216,8 @@ work() ->
     _ = [ok = whittle_unfinished:begun(filename:join(Dir, "two"),
                                        fun() -> receive after infinity -> ok end end)
          || How =:= "waits"],
+    _ = [ok = whittle_unfinished:changing("/dev/x", "/dev/x has a part of a card")
+         || How =:= "changes"],
     _ = [ok = whittle_pack:write_beside(filename:join(Dir, "out"), "bytes") || How =:= "writes"],
     _ = [ok = whittle_stop:in_order(fun() -> io:put_chars("asked\n") end) || How =:= "orders"],
     Watch = spawn(fun watch/0),

@@ -9,9 +9,9 @@
 
 -import(whittle_work, [steps/1]).
 
--export([write/2, copy/2, facts/1, refusal/2, mounts/2, number/1, format_error/1]).
+-export([write/3, copy/3, facts/1, refusal/2, mounts/2, number/1, format_error/1]).
 
--export_type([facts/0, error/0]).
+-export_type([facts/0, event/0, error/0]).
 
 -type facts() ::
         #{device := file:filename(),
@@ -44,14 +44,19 @@
 -define(SECTOR, 512).
 -define(PIECE, 1024 * 1024).
 
+%% The work on the disk, and how much of it is done.
+-type event() :: {writing | reading, Percent :: 0..100}.
+
 %% @doc Writes bytes to the beginning of a disk, and compares what the disk then contains.
--spec write(file:filename(), binary()) -> ok | {error, error()}.
-write(Device, Bytes) ->
+-spec write(file:filename(), binary(), fun((event()) -> term())) -> ok | {error, error()}.
+write(Device, Bytes, Tell) ->
     steps([fun(_) -> facts(Device) end,
            fun(#{number := Number} = Facts) ->
                    steps([fun(_) -> refusal(Facts, byte_size(Bytes)) end,
                           fun(_) ->
-                                  claimed(Device, Number, fun(Fd) -> written(Device, Fd, Bytes) end)
+                                  claimed(Device, Number, fun(Fd) ->
+                                                                  written(Device, Fd, Bytes, Tell)
+                                                          end)
                           end])
            end]).
 
@@ -248,8 +253,12 @@ claimed(Device, Number, Fun) ->
         Result -> Result
     end.
 
-written(Device, Fd, Bytes) ->
-    case copy(Fd, Bytes) of
+written(Device, Fd, Bytes, Tell) ->
+    ok = whittle_unfinished:changing(Device, [Device, " has a part of the card, and its old "
+                                              "contents are lost: write the card again"]),
+    Result = copy(Fd, Bytes, Tell),
+    ok = whittle_unfinished:done(Device),
+    case Result of
         ok -> ok;
         {error, {differs, At}} -> {error, {differs, Device, At}};
         {error, Reason} -> {error, {failed, Device, Reason}}
@@ -257,35 +266,38 @@ written(Device, Fd, Bytes) ->
 
 %% @doc Writes a card to an open disk, and reads it back. The first sector comes last, when the disk
 %% has shown all other bytes: a disk with a part of a card is none.
--spec copy(file:fd(), binary()) -> ok | {error, {differs, non_neg_integer()} | atom()}.
-copy(Fd, <<First:?SECTOR/binary, _/binary>> = Bytes) ->
+-spec copy(file:fd(), binary(), fun((event()) -> term())) ->
+          ok | {error, {differs, non_neg_integer()} | atom()}.
+copy(Fd, <<First:?SECTOR/binary, _/binary>> = Bytes, Tell) ->
     steps([fun(_) -> file:pwrite(Fd, 0, <<0:?SECTOR/unit:8>>) end,
            fun(_) -> file:sync(Fd) end,
-           fun(_) -> pieces(Fd, ?SECTOR, Bytes) end,
-           fun(_) -> compared(Fd, ?SECTOR, Bytes) end,
+           fun(_) -> pieces(Fd, ?SECTOR, Bytes, Tell) end,
+           fun(_) -> compared(Fd, ?SECTOR, Bytes, Tell) end,
            fun(_) -> file:pwrite(Fd, 0, First) end,
-           fun(_) -> compared(Fd, 0, First) end]).
+           fun(_) -> compared(Fd, 0, First, fun(_) -> ok end) end]).
 
-pieces(_, At, Bytes) when At =:= byte_size(Bytes) -> ok;
-pieces(Fd, At, Bytes) ->
+pieces(_, At, Bytes, _) when At =:= byte_size(Bytes) -> ok;
+pieces(Fd, At, Bytes, Tell) ->
+    _ = Tell({writing, 100 * At div byte_size(Bytes)}),
     Size = min(?PIECE, byte_size(Bytes) - At),
     case file:pwrite(Fd, At, binary:part(Bytes, At, Size)) of
-        ok -> pieces(Fd, At + Size, Bytes);
+        ok -> pieces(Fd, At + Size, Bytes, Tell);
         {error, _} = Error -> Error
     end.
 
-compared(Fd, From, Bytes) ->
+compared(Fd, From, Bytes, Tell) ->
     steps([fun(_) -> file:sync(Fd) end,
            %% Otherwise the reads would show the kernel's memory, not the disk.
            fun(_) -> file:advise(Fd, 0, 0, dont_need) end,
-           fun(_) -> same(Fd, From, Bytes) end]).
+           fun(_) -> same(Fd, From, Bytes, Tell) end]).
 
-same(_, At, Bytes) when At =:= byte_size(Bytes) -> ok;
-same(Fd, At, Bytes) ->
+same(_, At, Bytes, _) when At =:= byte_size(Bytes) -> ok;
+same(Fd, At, Bytes, Tell) ->
+    _ = Tell({reading, 100 * At div byte_size(Bytes)}),
     Size = min(?PIECE, byte_size(Bytes) - At),
     Wanted = binary:part(Bytes, At, Size),
     case file:pread(Fd, At, Size) of
-        {ok, Wanted} -> same(Fd, At + Size, Bytes);
+        {ok, Wanted} -> same(Fd, At + Size, Bytes, Tell);
         {ok, Read} -> {error, {differs, At + binary:longest_common_prefix([Wanted, Read])}};
         {error, _} = Error -> Error;
         eof -> {error, {differs, At}}

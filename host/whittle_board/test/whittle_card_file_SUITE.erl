@@ -313,7 +313,7 @@ copied(Config) ->
 
 copy(Disk, Card) ->
     {ok, Fd} = file:open(Disk, [read, write, raw, binary]),
-    ok = whittle_board_disk:copy(Fd, Card),
+    ok = whittle_board_disk:copy(Fd, Card, fun(_) -> ok end),
     file:close(Fd).
 
 %% Returns the calls that read, write and sync files while a function runs.
@@ -350,7 +350,8 @@ loop_device(Config) ->
     case string:trim(os:cmd("losetup -f --show " ++ Disk ++ " 2>/dev/null")) of
         "/dev/loop" ++ _ = Loop ->
             try
-                ?assertEqual({ok, #{size => byte_size(Card)}}, whittle_board:write(File, Loop)),
+                ?assertEqual({ok, #{size => byte_size(Card)}}, written(File, Loop)),
+                noted(File, Loop),
                 _ = os:cmd("blockdev --flushbufs " ++ Loop),
                 {ok, Written} = file:read_file(Disk),
                 Size = byte_size(Card),
@@ -366,9 +367,28 @@ loop_device(Config) ->
         _ -> {skip, "no loop device, or not root"}
     end.
 
+written(File, Device) -> whittle_board:write(File, Device, fun(_) -> ok end).
+
+%% A command that is stopped before the end says that the disk has a part of the card.
+noted(File, Loop) ->
+    Test = self(),
+    Tell = fun(Event) -> Test ! {Event, whittle_unfinished:changes()} end,
+    {ok, _} = whittle_board:write(File, Loop, Tell),
+    [_ | _] = Told = told(),
+    [?assertEqual([{Event, Loop ++ " has a part of the card, and its old contents are lost: write "
+                    "the card again"}], [{Event, lists:flatten(Text)} || Text <- Texts])
+     || {Event, Texts} <- Told],
+    ?assertEqual([], whittle_unfinished:changes()).
+
+told() ->
+    receive {{What, Percent}, _} = Told when What =:= writing; What =:= reading, Percent =< 100 ->
+            [Told | told()]
+    after 0 -> []
+    end.
+
 in_use(Loop, Dir, File, Disk) ->
     _ = os:cmd("blockdev --setro " ++ Loop),
-    ?assertEqual({error, {disk, {read_only, Loop}}}, whittle_board:write(File, Loop)),
+    ?assertEqual({error, {disk, {read_only, Loop}}}, written(File, Loop)),
     _ = os:cmd("blockdev --setrw " ++ Loop),
     Place = filename:join(Dir, "place"),
     ok = file:make_dir(Place),
@@ -378,7 +398,7 @@ in_use(Loop, Dir, File, Disk) ->
             try
                 {ok, Before} = file:read_file(Disk),
                 ?assertEqual({error, {disk, {mounted, Loop, Place}}},
-                             whittle_board:write(File, Loop)),
+                             written(File, Loop)),
                 ?assert({ok, Before} =:= file:read_file(Disk))
             after
                 os:cmd("umount " ++ Place)
@@ -408,7 +428,7 @@ claimed_elsewhere(Config) ->
                 {ok, After} = file:read_file(Disk),
                 ?assertNotEqual(Card, After),
                 %% Nobody uses it any more.
-                ?assertEqual(ok, whittle_board_disk:write(Loop, Card))
+                ?assertEqual(ok, whittle_board_disk:write(Loop, Card, fun(_) -> ok end))
             after
                 os:cmd("losetup -d " ++ Loop)
             end;
@@ -423,7 +443,7 @@ elsewhere(Loop, Place, File) ->
     receive
         {Port, {data, {eol, "mounted"}}} ->
             ?assertMatch({ok, #{mounts := [], holders := []}}, whittle_board_disk:facts(Loop)),
-            ?assertEqual({error, {disk, {busy, Loop}}}, whittle_board:write(File, Loop)),
+            ?assertEqual({error, {disk, {busy, Loop}}}, written(File, Loop)),
             {os_pid, Os} = erlang:port_info(Port, os_pid),
             _ = os:cmd("kill " ++ integer_to_list(Os)),
             receive {Port, {exit_status, _}} -> ok end;
@@ -433,7 +453,7 @@ elsewhere(Loop, Place, File) ->
 over(Loop, File) ->
     case string:trim(os:cmd("losetup -f --show " ++ Loop ++ " 2>/dev/null")) of
         "/dev/" ++ Name ->
-            try ?assertEqual({error, {disk, {held, Loop, Name}}}, whittle_board:write(File, Loop))
+            try ?assertEqual({error, {disk, {held, Loop, Name}}}, written(File, Loop))
             after os:cmd("losetup -d /dev/" ++ Name)
             end;
         _ -> ok
@@ -443,10 +463,10 @@ no_disk(Config) ->
     Dir = proplists:get_value(dir, Config),
     File = filename:join(Dir, "a.card"),
     ok = file:write_file(File, card(<<"x">>)),
-    [?assertEqual({error, {disk, {no_disk, Device, Reason}}}, whittle_board:write(File, Device))
+    [?assertEqual({error, {disk, {no_disk, Device, Reason}}}, written(File, Device))
      || {Device, Reason} <- [{filename:join(Dir, "none"), enoent}, {Dir, not_a_disk},
                              {File, not_a_disk}, {"/dev/null", not_a_disk}]],
-    ?assertEqual({error, {not_a_card, "/bin/sh"}}, whittle_board:write("/bin/sh", "/dev/null")).
+    ?assertEqual({error, {not_a_card, "/bin/sh"}}, written("/bin/sh", "/dev/null")).
 
 %% Each error is one line without a period at its end.
 errors(_) ->

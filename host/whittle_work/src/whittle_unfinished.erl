@@ -9,6 +9,7 @@
 -include_lib("kernel/include/file.hrl").
 
 -export([begun/2, done/1, undo_all/0, left/0]).
+-export([changing/2, changes/0]).
 -export([moves/2, in_place/0]).
 -export([make_directory/1, make_directory/2, remove_directory/1, remove_tree/1]).
 
@@ -23,11 +24,21 @@ begun(Place, Undo) ->
     %% at any time.
     persistent_term:put({?MODULE, Place}, Undo).
 
-%% @doc Drops the function that is registered for a path.
+%% @doc Drops what is registered for a path.
 -spec done(file:filename_all()) -> ok.
 done(Place) ->
     _ = persistent_term:erase({?MODULE, Place}),
+    _ = persistent_term:erase({?MODULE, changing, Place}),
     ok.
+
+%% @doc Registers a change that nothing can undo, and the text that describes what a stopped command
+%% leaves at the path. Call this function before you begin.
+-spec changing(file:filename_all(), unicode:chardata()) -> ok.
+changing(Place, Text) -> persistent_term:put({?MODULE, changing, Place}, Text).
+
+%% @doc Lists the texts of the changes that have begun.
+-spec changes() -> [unicode:chardata()].
+changes() -> [Text || {{?MODULE, changing, _}, Text} <- persistent_term:get()].
 
 %% @doc Undoes everything that is registered. The processes that registered it must have stopped,
 %% and no work may follow, because the entries stay in the list. Removing an entry could wait
