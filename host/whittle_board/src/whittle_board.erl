@@ -12,7 +12,7 @@
 
 -export([boards/0, board/1, check/2, check_form/2, check_output/1, image/1]).
 -export([kind/1, label/1, card/1, emulator/2, memory/1, serial/1, forward/1]).
--export([write/2]).
+-export([write/3]).
 -export([format_error/1, details/1]).
 
 -export_type([request/0, form/0, made/0, command/0, error/0]).
@@ -192,10 +192,17 @@ label(File) ->
 %% boots from it.
 -spec card(file:filename()) -> {ok, whittle_board_card:card()} | {error, error()}.
 card(File) ->
+    case read_card(File) of
+        {ok, {Card, _}} -> {ok, Card};
+        {error, _} = Error -> Error
+    end.
+
+%% Returns the very bytes that were checked: the file may change.
+read_card(File) ->
     case whittle_file:whole(File, ?MOST_IMAGE) of
         {ok, Bytes} ->
             case whittle_board_card:read(Bytes) of
-                {ok, _} = Read -> Read;
+                {ok, #{size := Size} = Card} -> {ok, {Card, binary:part(Bytes, 0, Size)}};
                 {error, not_a_card} -> {error, {not_a_card, File}};
                 {error, cut} -> {error, {cut_card, File}};
                 {error, {damaged, Part}} -> {error, {damaged_card, {File, Part}}}
@@ -203,13 +210,14 @@ card(File) ->
         {error, Reason} -> {error, {unreadable, {File, Reason}}}
     end.
 
-%% @doc Writes a card to a disk, and reads all of it back. It refuses a disk that is in use.
--spec write(file:filename(), file:filename()) -> {ok, #{size := pos_integer()}} | {error, error()}.
-write(File, Device) ->
-    steps([fun(_) -> card(File) end,
-           fun(#{size := Size}) ->
-                   {ok, Bytes} = whittle_file:whole(File, ?MOST_IMAGE),
-                   case whittle_board_disk:write(Device, binary:part(Bytes, 0, Size)) of
+%% @doc Writes a card to a disk, and reads all of it back. It refuses a disk that is in use. The
+%% function receives the progress.
+-spec write(file:filename(), file:filename(), fun((whittle_board_disk:event()) -> term())) ->
+          {ok, #{size := pos_integer()}} | {error, error()}.
+write(File, Device, Tell) ->
+    steps([fun(_) -> read_card(File) end,
+           fun({#{size := Size}, Bytes}) ->
+                   case whittle_board_disk:write(Device, Bytes, Tell) of
                        ok -> {ok, #{size => Size}};
                        {error, Reason} -> {error, {disk, Reason}}
                    end

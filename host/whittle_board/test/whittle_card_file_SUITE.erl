@@ -299,7 +299,8 @@ copied(Config) ->
     Size = byte_size(Card),
     Disk = filename:join(Dir, "disk"),
     ok = file:write_file(Disk, rand:bytes(Size + 5)),
-    {ok, Calls} = calls(fun() -> copy(Disk, Card) end),
+    {ok, Calls} = calls([{file, pwrite, 3}, {file, pread, 3}, {file, sync, 1}, {file, advise, 4}],
+                        fun() -> copy(Disk, Card) end),
     [{pwrite, 0, <<0:?SECTOR/unit:8>>}, sync | Rest] = Calls,
     {Before, [{pwrite, 0, First}, sync, advise, {pread, 0, ?SECTOR}]} =
         lists:splitwith(fun(Call) -> Call =/= {pwrite, 0, First} end, Rest),
@@ -316,26 +317,25 @@ copy(Disk, Card) ->
     ok = whittle_board_disk:copy(Fd, Card, fun(_) -> ok end),
     file:close(Fd).
 
-%% Returns the calls that read, write and sync files while a function runs.
-calls(Fun) ->
+%% Returns the calls of these functions while a process of its own runs a function.
+calls(Functions, Fun) ->
     {Pid, Monitor} = spawn_monitor(fun() ->
-                                           receive go -> ok end,
-                                           exit({result, Fun()})
+                                           receive go -> exit({result, Fun()}) end
                                    end),
     1 = erlang:trace(Pid, true, [call]),
-    [1 = erlang:trace_pattern({file, Name, Arity}, true, [global])
-     || {Name, Arity} <- [{pwrite, 3}, {pread, 3}, {sync, 1}, {advise, 4}]],
+    [1 = erlang:trace_pattern(Function, true, [global]) || Function <- Functions],
     Pid ! go,
-    {result, ok} = receive {'DOWN', Monitor, _, _, Reason} -> Reason end,
+    {result, Result} = receive {'DOWN', Monitor, _, _, Reason} -> Reason end,
     Ref = erlang:trace_delivered(Pid),
     receive {trace_delivered, _, Ref} -> ok end,
-    _ = erlang:trace_pattern({file, '_', '_'}, false, [global]),
-    {ok, traced()}.
+    [1 = erlang:trace_pattern(Function, false, [global]) || Function <- Functions],
+    {Result, traced()}.
 
 traced() ->
     receive
-        {trace, _, call, {file, Name, _}} when Name =:= sync; Name =:= advise -> [Name | traced()];
-        {trace, _, call, {file, Name, [_, At, What]}} -> [{Name, At, What} | traced()]
+        {trace, _, call, {_, Name, _}} when Name =:= sync; Name =:= advise -> [Name | traced()];
+        {trace, _, call, {_, Name, [_, At, What]}} -> [{Name, At, What} | traced()];
+        {trace, _, call, {_, Name, _}} -> [Name | traced()]
     after 0 -> []
     end.
 
@@ -466,6 +466,9 @@ no_disk(Config) ->
     [?assertEqual({error, {disk, {no_disk, Device, Reason}}}, written(File, Device))
      || {Device, Reason} <- [{filename:join(Dir, "none"), enoent}, {Dir, not_a_disk},
                              {File, not_a_disk}, {"/dev/null", not_a_disk}]],
+    %% It writes the bytes that it has checked: the file may change.
+    ?assertMatch({{error, _}, [whole]},
+                 calls([{whittle_file, whole, 2}], fun() -> written(File, "/dev/null") end)),
     ?assertEqual({error, {not_a_card, "/bin/sh"}}, written("/bin/sh", "/dev/null")).
 
 %% Each error is one line without a period at its end.
