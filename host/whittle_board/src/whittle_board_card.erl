@@ -81,8 +81,11 @@ whole(Bytes, #{a := A, b := B, state := {Copy1, Copy2}, sectors := Sectors} = La
     [One, Two] = [part(Bytes, {Copy, 1}) || Copy <- [Copy1, Copy2]],
     #{good := Good, trial := Trial} = state(One, Two),
     Slots = [{a, A, contents(part(Bytes, A))}, {b, B, contents(part(Bytes, B))}],
-    case [Slot || {Slot, _, {image, _}} <- Slots] of
-        [] -> {error, {damaged, <<"both slots">>}};
+    Foreign = [Slot || {Slot, _, {image, #{board := Other}}} <- Slots, Other =/= Board],
+    case {Foreign, [Slot || {Slot, _, {image, _}} <- Slots]} of
+        {[Slot | _], _} ->
+            {error, {damaged, <<(name(Slot))/binary, " has an image for another board">>}};
+        {[], []} -> {error, {damaged, <<"both slots">>}};
         _ ->
             {ok, #{board => Board, size => Sectors * ?SECTOR, good => Good, trial => Trial,
                    a => element(3, hd(Slots)), b => element(3, lists:last(Slots)),

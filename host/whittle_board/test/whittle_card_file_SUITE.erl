@@ -5,14 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([parts/1, same_bytes/1, too_large/1, damaged/1, cut/1, any_bytes/1, kinds/1, boards/1,
-         command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1, refused_disk/1,
-         mounts/1, numbers/1, copied/1, loop_device/1, claimed_elsewhere/1, no_disk/1, errors/1]).
+-export([parts/1, same_bytes/1, too_large/1, damaged/1, other_board/1, cut/1, any_bytes/1, kinds/1,
+         boards/1, command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1,
+         refused_disk/1, mounts/1, numbers/1, copied/1, loop_device/1, claimed_elsewhere/1,
+         no_disk/1, errors/1]).
 
 all() ->
-    [parts, same_bytes, too_large, damaged, cut, any_bytes, kinds, boards, command, fat, fat_files,
-     wrapped, environment, free_disk, refused_disk, mounts,
-     numbers, copied, loop_device, claimed_elsewhere, no_disk, errors].
+    [parts, same_bytes, too_large, damaged, other_board, cut, any_bytes, kinds, boards, command,
+     fat, fat_files, wrapped, environment, free_disk, refused_disk, mounts, numbers, copied,
+     loop_device, claimed_elsewhere, no_disk, errors].
 
 -define(SECTOR, 512).
 
@@ -74,6 +75,18 @@ damaged(_) ->
                             {<<"both slots">>, [A, B + 1]}]],
     %% An empty slot is no damage.
     {ok, #{b := empty, damaged := []}} = whittle_board_card:read(zeroed(Card, B)).
+
+%% The label of the card has a good sum, and names another board than the images, or no name at all.
+other_board(_) ->
+    <<First:?SECTOR/binary, Rest/binary>> = card(<<"x">>),
+    {ok, {Layout, Label}} = whittle_card:read_first_sector(First),
+    [?assertEqual({error, {damaged, Part}},
+                  whittle_board_card:read(
+                    <<(whittle_card:first_sector(Layout, Label#{board := Name}))/binary,
+                      Rest/binary>>))
+     || {Name, Part} <- [{<<"qemu-aarch64">>, <<"slot A has an image for another board">>},
+                         {<<255, 254>>, <<"the first sector">>},
+                         {<<"../x">>, <<"the first sector">>}]].
 
 changed(Card, []) -> Card;
 changed(Card, [Sector | Sectors]) ->

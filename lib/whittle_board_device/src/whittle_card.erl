@@ -92,8 +92,11 @@ read_first_sector(<<Label:?CODE/binary, _:6/binary, Table:64/binary, 16#55, 16#A
         {{ok, #{<<"card">> := <<"1">>, <<"board">> := Board, <<"boot">> := Boot,
                 <<"table">> := Sum}}, _} ->
             case {number(Boot), number(Sum), erlang:crc32(Table), partitions(Table)} of
-                {{ok, Crc}, {ok, Same}, Same, {ok, Layout}} when Crc =< 16#ffffffff ->
-                    {ok, {Layout, #{board => Board, boot => Crc}}};
+                {{ok, Crc}, {ok, Same}, Same, {ok, Layout}} ->
+                    case is_name(Board) of
+                        true -> {ok, {Layout, #{board => Board, boot => Crc}}};
+                        false -> {error, damaged}
+                    end;
                 _ -> {error, damaged}
             end;
         {_, <<_:4/binary, "card=", _/binary>>} -> {error, damaged};
@@ -101,6 +104,13 @@ read_first_sector(<<Label:?CODE/binary, _:6/binary, Table:64/binary, 16#55, 16#A
     end;
 read_first_sector(<<_:4/binary, "card=", _/binary>>) -> {error, damaged};
 read_first_sector(_) -> {error, no_card}.
+
+%% The name of a board consists of these characters, and commands show it.
+is_name(<<>>) -> false;
+is_name(Name) ->
+    [] =:= [C || <<C>> <= Name, not (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z
+                                     orelse C >= $0 andalso C =< $9
+                                     orelse C =:= $_ orelse C =:= $. orelse C =:= $-)].
 
 partitions(Table) ->
     case [{Type, First, Count} || <<_:4/binary, Type, _:3/binary, First:32/little, Count:32/little>>

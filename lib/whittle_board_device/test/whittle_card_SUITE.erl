@@ -5,12 +5,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([records/1, changed_record/1, layouts/1, changed_table/1, strange_tables/1, heads/1,
-         states/1, copies/1, torn_write/1, moves/1, uboot/1]).
+-export([records/1, changed_record/1, layouts/1, hostile_names/1, changed_table/1, strange_tables/1,
+         heads/1, states/1, copies/1, torn_write/1, moves/1, uboot/1]).
 
 all() ->
-    [records, changed_record, layouts, changed_table, strange_tables, heads, states, copies,
-     torn_write, moves, uboot].
+    [records, changed_record, layouts, hostile_names, changed_table, strange_tables, heads, states,
+     copies, torn_write, moves, uboot].
 
 init_per_testcase(_, Config) -> Config.
 
@@ -60,6 +60,17 @@ apart([{From, Count}, {Next, _} = Part | Parts]) ->
 apart([_]) -> true.
 
 crc() -> integer(0, 16#ffffffff).
+
+%% A label with a good sum may have any bytes as its board.
+hostile_names(_) ->
+    Layout = whittle_card:layout(#{slot => 8, data => 4}),
+    [?assertEqual({Name, {error, damaged}},
+                  {Name, whittle_card:read_first_sector(
+                           whittle_card:first_sector(Layout, #{board => Name, boot => 1}))})
+     || Name <- [<<>>, <<255, 254>>, <<"a b">>, <<"a/b">>, <<"a\n">>, <<"\e[2J">>, <<"ä"/utf8>>]],
+    ?assertMatch({ok, _}, whittle_card:read_first_sector(
+                            whittle_card:first_sector(Layout, #{board => <<"My_board-2.0">>,
+                                                                boot => 1}))).
 
 %% A change of any byte gives an error, except in the number of the disk, which nobody reads.
 changed_table(_) ->
