@@ -7,12 +7,12 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([states/1, higher_number/1, torn_copies/1, damaged_slots/1, damaged_trial/1,
+-export([states/1, higher_number/1, torn_copies/1, damaged_slots/1, starts_again/1, damaged_trial/1,
          hostile_heads/1, large_image/1, read_only/1, keys_of_the_line/1]).
 
 all() ->
-    [states, higher_number, torn_copies, damaged_slots, damaged_trial, hostile_heads, large_image,
-     read_only, keys_of_the_line].
+    [states, higher_number, torn_copies, damaged_slots, starts_again, damaged_trial, hostile_heads,
+     large_image, read_only, keys_of_the_line].
 
 -define(SECTOR, 512).
 %% 60 times the duration of a boot here.
@@ -135,6 +135,15 @@ damaged_slots(Config) ->
     write(Card, B, changed(read(Card, B))),
     ?assertEqual(none, boot(Config)).
 
+%% A board that starts nothing tries again: without a slot, and without a script.
+starts_again(Config) ->
+    Card = proplists:get_value(card, Config),
+    #{a := {A, _}, b := {B, _}, boot := {Boot, _}} = layout(Card),
+    [write(Card, Slot, changed(read(Card, Slot))) || Slot <- [A, B]],
+    ?assertEqual([none, none], boots(Config, 2)),
+    write(Card, Boot, <<0:?SECTOR/unit:8>>),
+    ?assertEqual([no_script, no_script], boots(Config, 2)).
+
 %% A damaged image on trial costs its try, and the good slot starts.
 damaged_trial(Config) ->
     Card = proplists:get_value(card, Config),
@@ -189,9 +198,15 @@ boot(Config) -> boot(Config, fun(Words) -> Words end).
 
 boot(Config, Change) -> boot(Config, Change, "").
 
-%% Returns the line of the image that starts, or `none'. The serial line is the standard input and
-%% output of qemu in place of the console.
 boot(Config, Change, Typed) ->
+    [Image] = boots(Config, 1, Change, Typed),
+    Image.
+
+boots(Config, Times) -> boots(Config, Times, fun(Words) -> Words end, "").
+
+%% Returns for each boot the line of the image that starts, or `none', or `no_script'. The serial
+%% line is the standard input and output of qemu in place of the console.
+boots(Config, Times, Change, Typed) ->
     Card = proplists:get_value(card, Config),
     {ok, Board} = whittle_board:board("qemu-arm"),
     Words = whittle_board_emulator:card_command(Board, Card,
@@ -209,7 +224,7 @@ boot(Config, Change, Typed) ->
     true = port_command(Port, Typed),
     %% U-Boot may repeat lines for ever.
     Timer = erlang:send_after(?PATIENCE_MS, self(), {Port, late}),
-    try started(Port, [])
+    try [started(Port, []) || _ <- lists:seq(1, Times)]
     after
         _ = erlang:cancel_timer(Timer),
         os:cmd("kill -9 " ++ integer_to_list(Os)),
@@ -219,10 +234,11 @@ boot(Config, Change, Typed) ->
 started(Port, Said) ->
     receive
         {Port, {data, {_, Line}}} ->
-            case re:run(Line, "^image (.*?)\r?$|(no slot starts)",
+            case re:run(Line, "^image (.*?)\r?$|(no slot starts)|(Wrong image format)",
                         [{capture, all_but_first, list}]) of
                 {match, [Image]} -> Image;
                 {match, ["", _]} -> none;
+                {match, ["", "", _]} -> no_script;
                 nomatch -> started(Port, [Line | Said])
             end;
         {Port, {exit_status, Code}} -> error({ended, Code, lists:reverse(Said)});

@@ -6,8 +6,8 @@
 
 %% The bytes of the environment in the flash memory of qemu's boards.
 -define(ENVIRONMENT, 16#40000).
-%% The script's name in Linux's list of kinds of images (U-Boot's include/image.h), and the number
-%% of the operating system Linux.
+%% Numbers of U-Boot's include/image.h: a script as a kind of image, the operating system Linux, and
+%% no compression.
 -define(SCRIPT, 6).
 -define(LINUX, 5).
 -define(NONE, 0).
@@ -74,7 +74,10 @@ script(#{name := Name, cmdline := Words,
          "fi; fi; fi",
          "echo \"whittle: slot ${slot} is empty or damaged\"",
          "done",
-         "echo \"whittle: no slot starts: write the card again\""],
+         "echo \"whittle: no slot starts: write the card again\"",
+         %% One read may have failed. Nobody is near many boards to switch them off and on.
+         "sleep 5",
+         "reset"],
     iolist_to_binary([[Line, $\n] || Line <- Lines]).
 
 %% @doc Writes the environment of U-Boot in a flash memory that is otherwise zero. It does without
