@@ -14,6 +14,8 @@
           size := pos_integer(),        % bytes
           data := non_neg_integer(),    % bytes of the sectors that are not zero
           good := whittle_card:slot(), trial := whittle_card:slot() | none,
+          tries := non_neg_integer(),   % how often the trial slot may still start
+          next := whittle_card:slot(),  % the one that the next boot starts
           a := contents(), b := contents(),
           damaged := [binary()],        % parts, if the board boots all the same
           parts := [part()]}.
@@ -79,7 +81,7 @@ part(Bytes, {Sector, Count}) -> binary:part(Bytes, Sector * ?SECTOR, Count * ?SE
 whole(Bytes, #{a := A, b := B, state := {Copy1, Copy2}, sectors := Sectors} = Layout,
       #{board := Board}) ->
     [One, Two] = [part(Bytes, {Copy, 1}) || Copy <- [Copy1, Copy2]],
-    #{good := Good, trial := Trial} = state(One, Two),
+    #{good := Good, trial := Trial, tries := Tries} = State = state(One, Two),
     Slots = [{a, A, contents(part(Bytes, A))}, {b, B, contents(part(Bytes, B))}],
     Foreign = [Slot || {Slot, _, {image, #{board := Other}}} <- Slots, Other =/= Board],
     case {Foreign, [Slot || {Slot, _, {image, _}} <- Slots]} of
@@ -88,12 +90,21 @@ whole(Bytes, #{a := A, b := B, state := {Copy1, Copy2}, sectors := Sectors} = La
         {[], []} -> {error, {damaged, <<"both slots">>}};
         _ ->
             {ok, #{board => Board, size => Sectors * ?SECTOR, good => Good, trial => Trial,
+                   tries => Tries, next => next(State, Slots),
                    a => element(3, hd(Slots)), b => element(3, lists:last(Slots)),
                    data => data(binary:part(Bytes, 0, Sectors * ?SECTOR)),
                    damaged => [<<"copy 1 of the boot state">> || not is_state(One)]
                        ++ [<<"copy 2 of the boot state">> || not is_state(Two)]
                        ++ [name(Slot) || {Slot, _, damaged} <- Slots],
                    parts => parts(Bytes, Layout, Slots)}}
+    end.
+
+%% The boot loader starts the other slot if the first one has no image.
+next(State, Slots) ->
+    {First, _} = whittle_card:started(State),
+    case lists:keyfind(First, 1, Slots) of
+        {First, _, {image, _}} -> First;
+        _ -> whittle_card:other(First)
     end.
 
 state(One, Two) ->

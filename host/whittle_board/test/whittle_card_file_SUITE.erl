@@ -5,15 +5,15 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([parts/1, same_bytes/1, too_large/1, damaged/1, other_board/1, cut/1, any_bytes/1, kinds/1,
-         boards/1, command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1,
+-export([parts/1, same_bytes/1, too_large/1, damaged/1, next/1, other_board/1, cut/1, any_bytes/1,
+         kinds/1, boards/1, command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1,
          refused_disk/1, mounts/1, numbers/1, copied/1, loop_device/1, claimed_elsewhere/1,
          no_disk/1, errors/1]).
 
 all() ->
-    [parts, same_bytes, too_large, damaged, other_board, cut, any_bytes, kinds, boards, command,
-     fat, fat_files, wrapped, environment, free_disk, refused_disk, mounts, numbers, copied,
-     loop_device, claimed_elsewhere, no_disk, errors].
+    [parts, same_bytes, too_large, damaged, next, other_board, cut, any_bytes, kinds, boards,
+     command, fat, fat_files, wrapped, environment, free_disk, refused_disk, mounts, numbers,
+     copied, loop_device, claimed_elsewhere, no_disk, errors].
 
 -define(SECTOR, 512).
 
@@ -76,6 +76,36 @@ damaged(_) ->
     %% An empty slot is no damage.
     {ok, #{b := empty, damaged := []}} = whittle_board_card:read(zeroed(Card, B)).
 
+%% The next boot starts the slot on trial if it has a try left and an image, and the other slot if
+%% the first one has none.
+next(_) ->
+    #{a := {A, _}, b := {B, _}, state := {One, Two}} = layout(),
+    Card = card(<<"x">>),
+    Marked = whittle_card:marked(whittle_card:new_state(), b),
+    {b, Tried} = whittle_card:started(Marked),
+    [begin
+         Bytes = changed(sector(sector(Card, One, whittle_card:state(State)), Two,
+                                <<0:?SECTOR/unit:8>>), Damaged),
+         {ok, #{next := Next, tries := Tries} = Read} = whittle_board_card:read(Bytes),
+         ?assertEqual({State, Damaged, Slot}, {State, Damaged, Next}),
+         ?assertEqual(maps:get(tries, State), Tries),
+         Table = unicode:characters_to_list(whittle_image_table:card(Read, "x.card")),
+         ?assertNotEqual({nomatch, Table}, {string:find(Table, "\n\n" ++ Text), Table})
+     end || {State, Damaged, Slot, Text} <-
+                [{whittle_card:new_state(), [], a, "The next boot starts slot A.\nDamaged"},
+                 {whittle_card:new_state(), [A], b, "The next boot starts slot B.\n"},
+                 {Marked, [], b, "The next boot starts slot B on trial.\n"},
+                 {Marked, [A], b, "The next boot starts slot B on trial.\n"},
+                 {Marked, [B], a, "The next boot starts slot A.\n"},
+                 {Tried, [], a, "The next boot starts slot A.\nThe trial of slot B is over, and "
+                  "nobody confirmed its image.\n"},
+                 {whittle_card:confirmed(Tried, b), [], b, "The next boot starts slot B.\n"}]].
+
+sector(Card, Sector, Bytes) ->
+    At = Sector * ?SECTOR,
+    <<Before:At/binary, _:?SECTOR/binary, After/binary>> = Card,
+    <<Before/binary, Bytes/binary, After/binary>>.
+
 %% The label of the card has a good sum, and names another board than the images, or no name at all.
 other_board(_) ->
     <<First:?SECTOR/binary, Rest/binary>> = card(<<"x">>),
@@ -94,10 +124,7 @@ changed(Card, [Sector | Sectors]) ->
     <<Before:At/binary, Byte, After/binary>> = Card,
     changed(<<Before/binary, (Byte bxor 1), After/binary>>, Sectors).
 
-zeroed(Card, Sector) ->
-    At = Sector * ?SECTOR,
-    <<Before:At/binary, _:?SECTOR/binary, After/binary>> = Card,
-    <<Before/binary, 0:?SECTOR/unit:8, After/binary>>.
+zeroed(Card, Sector) -> sector(Card, Sector, <<0:?SECTOR/unit:8>>).
 
 cut(_) ->
     Card = card(<<"x">>),
