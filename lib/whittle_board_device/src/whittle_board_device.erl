@@ -43,7 +43,7 @@
 %% or was damaged, and nobody confirmed it.
 -type slot() :: whittle_board_device_card:info().
 
-%% An image that is not complete yet. It belongs to the process that began it.
+%% An image that is not complete yet. It ends with the process that began it.
 -opaque install() :: reference().
 
 -type error() :: whittle_board_device_health:error()
@@ -92,7 +92,8 @@ health() -> call(health).
 slot() -> whittle_board_device_slots:call(info).
 
 %% @doc Confirms the running image: from now on each boot starts it. It writes nothing if the image
-%% is confirmed already.
+%% is confirmed already. After an error the image is still on trial: `no_card' on a desk,
+%% `no_layout', `other_card' or `{card, Reason}' if the card cannot be read or written.
 -spec confirm() -> ok | {error, error()}.
 confirm() -> whittle_board_device_slots:call(confirm).
 
@@ -130,9 +131,16 @@ copied(_, {error, _} = Error) -> Error.
 -spec start_install() -> {ok, install()} | {error, error()}.
 start_install() -> whittle_board_device_slots:call(start).
 
-%% @doc Writes the next bytes of an image to the card. It returns when the kernel has them.
+%% @doc Writes the next bytes of an image to the card. It returns when the kernel has them. An error
+%% ends the installation: `{too_large, Room}' if the slot holds only Room bytes, `{card, Reason}' if
+%% the card takes no more, `ended' if it had ended before. Raises `badarg' for any other term.
 -spec write(install(), iodata()) -> ok | {error, error()}.
-write(Install, Bytes) -> whittle_board_device_slots:call({write, Install, Bytes}).
+write(Install, Bytes) ->
+    %% The server must not fail because of its caller.
+    try iolist_size(Bytes) of
+        _ -> whittle_board_device_slots:call({write, Install, Bytes})
+    catch error:badarg -> error(badarg, [Install, Bytes])
+    end.
 
 %% @doc Reads the image back from the card and checks it, with the results of {@link install/1}.
 -spec finish(install()) -> ok | {error, error()}.
@@ -149,10 +157,10 @@ format_error(ended) -> "this installation has ended: begin another one";
 format_error({not_started, App}) ->
     ["the application ", atom_to_list(App), " does not run: start it"];
 format_error(Error)
-  when Error =:= no_card; Error =:= no_layout; Error =:= on_trial; Error =:= not_an_image;
-       Error =:= not_for_a_card; Error =:= damaged_image; element(1, Error) =:= other_board;
-       element(1, Error) =:= too_large; element(1, Error) =:= card;
-       element(1, Error) =:= unreadable ->
+  when Error =:= no_card; Error =:= no_layout; Error =:= other_card; Error =:= on_trial;
+       Error =:= not_an_image; Error =:= not_for_a_card; Error =:= damaged_image;
+       element(1, Error) =:= other_board; element(1, Error) =:= too_large;
+       element(1, Error) =:= card; element(1, Error) =:= unreadable ->
     whittle_board_device_card:format_error(Error);
 format_error(Error) ->
     whittle_board_device_health:format_error(Error).

@@ -28,6 +28,7 @@
 
 -type error() :: no_card                        % the program did not start from a card
                | no_layout                      % the card's first sector is damaged
+               | other_card                     % the card in /dev is that of another board
                | on_trial                       % the running image is not confirmed
                | not_an_image
                | not_for_a_card                 % an image whose kernel has no driver for it
@@ -78,8 +79,10 @@ opened(Fd, Slot, Board) ->
     case read(Fd, 0, ?SECTOR) of
         {ok, Bytes} ->
             case whittle_card:read_first_sector(Bytes) of
-                {ok, {Layout, _}} ->
+                {ok, {Layout, #{board := Board}}} ->
                     {ok, #{fd => Fd, layout => Layout, slot => Slot, board => Board}};
+                %% The name in /dev may belong to another disk.
+                {ok, _} -> failed(Fd, other_card);
                 {error, _} -> failed(Fd, no_layout)
             end;
         {error, Reason} -> failed(Fd, Reason)
@@ -169,8 +172,11 @@ mark(#{slot := Slot} = Card, Head) ->
     case write_synced(Card, first(Card), whittle_card:head(Head)) of
         ok ->
             case state(Card) of
+                %% The slot that runs was the good one at the start, also if both copies are
+                %% damaged now.
                 {ok, {State, Copy}} ->
-                    write_state(Card, whittle_card:marked(State, whittle_card:other(Slot)), Copy);
+                    write_state(Card, whittle_card:marked(State#{good := Slot},
+                                                          whittle_card:other(Slot)), Copy);
                 {error, _} = Error -> Error
             end;
         {error, _} = Error -> Error
@@ -270,6 +276,9 @@ format_error(no_card) ->
     "the program did not start from a slot of a card: build the card with --format card; on a desk "
         "there is none";
 format_error(no_layout) -> "the first sector of the card is damaged: write the card again";
+format_error(other_card) ->
+    "the disk in the place of the card is a card for another board: remove it, and start the board "
+        "again";
 format_error(on_trial) ->
     "the running image is on trial, and the other slot has the image to fall back to: confirm "
         "first";

@@ -6,11 +6,12 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([on_a_desk/1, info/1, trial/1, refused/1, refused_on_trial/1, replaced/1, pieces/1,
-         one_at_a_time/1, dead_caller/1, no_state/1, damaged_card/1, errors/1]).
+         one_at_a_time/1, wrong_argument/1, other_card/1, dead_caller/1, no_state/1, lost_state/1,
+         damaged_card/1, errors/1]).
 
 all() ->
     [on_a_desk, info, trial, refused, refused_on_trial, replaced, pieces, one_at_a_time,
-     dead_caller, no_state, damaged_card, errors].
+     wrong_argument, other_card, dead_caller, no_state, lost_state, damaged_card, errors].
 
 -define(SECTOR, 512).
 
@@ -208,6 +209,24 @@ one_at_a_time(_) ->
     ?assertEqual({error, ended}, whittle_board_device:cancel(Install)),
     {ok, _} = whittle_board_device:start_install().
 
+%% A mistake of the caller stays with the caller: the server and its application go on.
+wrong_argument(_) ->
+    {ok, Install} = whittle_board_device:start_install(),
+    [?assertError(badarg, whittle_board_device:write(Install, Wrong))
+     || Wrong <- [not_iodata, [a], [<<1:7>>], 5, [256], [<<"x">> | y], #{}]],
+    ?assertEqual(ok, whittle_board_device:write(Install, [<<"x">>, $y | <<"z">>])),
+    ?assertEqual(ok, whittle_board_device:cancel(Install)).
+
+%% The name of the card now leads to a card of another board.
+other_card(Config) ->
+    Card = proplists:get_value(card, Config),
+    write(Card, 0, whittle_card:first_sector(layout(), #{board => <<"other">>, boot => 0})),
+    {ok, Before} = file:read_file(Card),
+    [?assertEqual({error, other_card}, Result)
+     || Result <- [whittle_board_device:slot(), whittle_board_device:confirm(),
+                   whittle_board_device:start_install()]],
+    ?assertEqual({ok, Before}, file:read_file(Card)).
+
 %% The end of the process that installs ends the installation.
 dead_caller(_) ->
     Test = self(),
@@ -244,6 +263,19 @@ no_state(Config) ->
     write(Card, element(Next, {One, Two}), rand:bytes(?SECTOR)),
     ?assertEqual(b, boot(Card)).
 
+%% Both copies get lost while slot B runs and an image is on its way to slot A.
+lost_state(Config) ->
+    Card = proplists:get_value(card, Config),
+    {State, Copy} = state(Card),
+    write_state(Card, whittle_card:confirmed(State, b), Copy),
+    started(Card, "b"),
+    {ok, Install} = whittle_board_device:start_install(),
+    ok = whittle_board_device:write(Install, image(<<"one">>)),
+    #{state := {One, Two}} = layout(),
+    [write(Card, Sector, rand:bytes(?SECTOR)) || Sector <- [One, Two]],
+    ok = whittle_board_device:finish(Install),
+    ?assertMatch({#{good := b, trial := a, tries := 1}, _}, state(Card)).
+
 damaged_card(Config) ->
     Card = proplists:get_value(card, Config),
     write(Card, 0, <<0:?SECTOR/unit:8>>),
@@ -258,6 +290,6 @@ errors(_) ->
          Text = lists:flatten(unicode:characters_to_list(whittle_board_device:format_error(Error))),
          ?assertNot(lists:member($\n, Text)),
          ?assertNotEqual($., lists:last(Text))
-     end || Error <- [busy, ended, no_card, no_layout, on_trial, not_an_image, not_for_a_card,
-                      damaged_image, {other_board, <<"a">>, <<"b">>}, {too_large, 5},
-                      {card, eof}, {card, eio}, {unreadable, enoent}]].
+     end || Error <- [busy, ended, no_card, no_layout, other_card, on_trial, not_an_image,
+                      not_for_a_card, damaged_image, {other_board, <<"a">>, <<"b">>},
+                      {too_large, 5}, {card, eof}, {card, eio}, {unreadable, enoent}]].
