@@ -2,7 +2,7 @@
 %% temporary directory, then the image.
 -module(whittle_build_image).
 
--export([board/2, make/4]).
+-export([board/2, make/4, trial_notes/2]).
 
 %% @doc Finds the board of a command, and checks the options that go with it.
 -spec board(string(), whittle_command_line:values()) ->
@@ -62,6 +62,8 @@ in(Dir, Request, Board, Values, Show) ->
                runtime := #{natives := Natives}} = Made} ->
             ok = note_no_signs(System, Values),
             Form = form(Values),
+            ok = lists:foreach(fun whittle_progress:note/1,
+                               trial_notes(Form, maps:get(env, Values, []))),
             Out = maps:get(out, Values, binary_to_list(Name) ++ suffix(Form)),
             Image = fun(_) ->
                             whittle_progress:step("making the image"),
@@ -91,6 +93,18 @@ note_no_signs(System, Values) ->
                                   "again and again");
         _ -> ok
     end.
+
+%% @doc Lists the ends of a trial after which the board does not start the old image, because of the
+%% variables of the new one. An image without slots has no trial.
+-spec trial_notes(whittle_board:form(), [string()]) -> [unicode:chardata()].
+trial_notes(image, _) -> [];
+trial_notes(_, Env) ->
+    [["if the image hangs on trial, the board does not start the old one again: give it a watchdog "
+      "(--env WHITTLE_WATCHDOG=10; docs/cards.md)"]
+     || [] =:= [Value || "WHITTLE_WATCHDOG=" ++ Value <- Env]]
+        ++ [["if the image crashes on trial, WHITTLE_CRASH=", Value, " does not start the old one: "
+             "leave it out (docs/cards.md)"]
+            || "WHITTLE_CRASH=" ++ Value <- Env, Value =/= "reboot"].
 
 failed({error, Reason}) -> whittle_failure:board(Reason);
 failed(Ok) -> Ok.

@@ -17,7 +17,7 @@
          terminate_blocked/1,
          full_disk/1, file_limit/1, few_descriptors/1, size/1,
          size_json/1, bad_files/1, run/1, run_emulated/1, no_emulator/1, run_keeps_arguments/1,
-         run_low_memory/1, run_card/1,
+         run_low_memory/1, run_card/1, trial_notes/1,
          run_options/1,
          clean/1, clean_beside_build/1, flags/1, examples/1, not_built/1, not_built_offers/1,
          node_without_cookie_file/1,
@@ -41,7 +41,7 @@ all() ->
      few_descriptors,
      size, size_json,
      bad_files, not_regular, too_large, unread_archive, run, run_emulated, no_emulator,
-     run_keeps_arguments, run_low_memory, run_card, run_options,
+     run_keeps_arguments, run_low_memory, run_card, trial_notes, run_options,
      clean, clean_beside_build, flags, examples, not_built, not_built_offers,
      node_without_cookie_file, variables_for_erlang, variables_of_programs, unknown_level,
      more_atoms, libraries,
@@ -1300,6 +1300,16 @@ run_card(Config) ->
     [?assertEqual({1, "", "whittle: n.card is a card without its end: copy it again, or build it "
                    "again\n"}, Run(Words))
      || Words <- [["run", "n.card"], ["size", "n.card"], ["write", "n.card", "/dev/null"]]].
+
+%% The old image starts after a trial only if something starts the board again.
+trial_notes(_) ->
+    [?assertEqual({Form, Env, Count},
+                  {Form, Env, length(whittle_build_image:trial_notes(Form, Env))})
+     || {Form, Env, Count} <-
+            [{image, [], 0}, {slot, [], 1}, {card, ["A=WHITTLE_WATCHDOG=1"], 1},
+             {card, ["WHITTLE_WATCHDOG=10"], 0}, {slot, ["WHITTLE_CRASH=restart"], 2},
+             {card, ["WHITTLE_CRASH=reboot", "WHITTLE_WATCHDOG=10,60"], 0},
+             {slot, ["WHITTLE_WATCHDOG=10", "WHITTLE_CRASH=halt"], 1}]].
 
 damaged(Bytes, Sector) ->
     At = Sector * 512,
