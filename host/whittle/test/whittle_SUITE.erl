@@ -1284,8 +1284,8 @@ run_card(Config) ->
                           "without it\n"}, Run(["run", "n.card"]));
         false ->
             ?assertEqual({1, "", "whittle: the boot loader for cards of qemu-arm is missing "
-                          "(/usr/lib/u-boot/qemu_arm/u-boot.bin): install it (tools/setup "
-                          "board)\n"},
+                          "(/usr/lib/u-boot/qemu_arm/u-boot.bin): install it (Debian "
+                          "package u-boot-qemu)\n"},
                          Run(["run", "n.card"]))
     end,
     made:file(filename:join(Dir, "n.card"), Card),

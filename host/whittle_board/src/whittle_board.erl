@@ -58,6 +58,7 @@
       | {damaged_image, file:filename()}
       | {not_ours, file:filename()}
       | {no_cards, Board :: string()}
+      | {card_without_board, {file:filename(), Board :: string()}}
       | {too_large, #{image := pos_integer(), slot := pos_integer(), board := string()}}
       | {not_a_card, file:filename()}
       | {cut_card, file:filename()}
@@ -253,7 +254,7 @@ emulator(File, Options) ->
                    end
            end]).
 
-%% An image of a card may have a network if one of its slots has it.
+%% A card has a network if the image in one of its slots has it.
 bootable(File) ->
     case kind(File) of
         card ->
@@ -280,7 +281,7 @@ command(#{damaged := Damaged}, #{name := Name} = Board, File, Options) ->
                                      || Part <- Damaged]}};
                 false -> {error, {no_firmware, #{board => Name, file => Firmware}}}
             end;
-        _ -> {error, {no_cards, Name}}
+        _ -> {error, {card_without_board, {File, Name}}}
     end;
 command(_, Board, File, Options) ->
     {ok, #{words => whittle_board_emulator:command(Board, File, Options), board => Board,
@@ -346,6 +347,9 @@ format_error({not_ours, File}) ->
 format_error({no_cards, Board}) ->
     ["the description of the board ", Board, " has no card: leave out --format, or add the key "
      "`card' (docs/boards.md)"];
+format_error({card_without_board, {File, Board}}) ->
+    [File, " cannot start: the description of its board ", Board, " has no card: build the card "
+     "again, for another board"];
 format_error({too_large, #{image := Size, slot := Room, board := Board}}) ->
     ["the image has ", whittle_number:text(Size), " bytes, and a slot of a card for ", Board,
      " holds ", whittle_number:text(Room), ": make the program smaller (--shake functions "
@@ -358,8 +362,8 @@ format_error({damaged_card, {File, Part}}) ->
     [File, " is a damaged card (", Part, "): copy it again, or build it again"];
 format_error({disk, Reason}) -> whittle_board_disk:format_error(Reason);
 format_error({no_firmware, #{board := Board, file := File}}) ->
-    ["the boot loader for cards of ", Board, " is missing (", File, "): install it (tools/setup "
-     "board)"];
+    ["the boot loader for cards of ", Board, " is missing (", File, "): install it (Debian "
+     "package u-boot-qemu)"];
 format_error({no_socket, Path}) ->
     [Path, " is another file, or the socket of a program that runs, and the emulator would remove "
      "it: name another path"];

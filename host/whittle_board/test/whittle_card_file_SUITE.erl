@@ -6,14 +6,14 @@
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([parts/1, same_bytes/1, too_large/1, damaged/1, next/1, other_board/1, cut/1, any_bytes/1,
-         kinds/1, boards/1, command/1, fat/1, fat_files/1, wrapped/1, environment/1, free_disk/1,
-         refused_disk/1, mounts/1, numbers/1, copied/1, loop_device/1, claimed_elsewhere/1,
-         no_disk/1, errors/1]).
+         kinds/1, board_without_cards/1, boards/1, command/1, fat/1, fat_files/1, wrapped/1,
+         environment/1, free_disk/1, refused_disk/1, mounts/1, numbers/1, copied/1, loop_device/1,
+         claimed_elsewhere/1, no_disk/1, errors/1]).
 
 all() ->
-    [parts, same_bytes, too_large, damaged, next, other_board, cut, any_bytes, kinds, boards,
-     command, fat, fat_files, wrapped, environment, free_disk, refused_disk, mounts, numbers,
-     copied, loop_device, claimed_elsewhere, no_disk, errors].
+    [parts, same_bytes, too_large, damaged, next, other_board, cut, any_bytes, kinds,
+     board_without_cards, boards, command, fat, fat_files, wrapped, environment, free_disk,
+     refused_disk, mounts, numbers, copied, loop_device, claimed_elsewhere, no_disk, errors].
 
 -define(SECTOR, 512).
 
@@ -161,12 +161,36 @@ kinds(Config) ->
     ok = file:write_file(File, changed(Card, [2048])),
     {error, Damaged} = whittle_board:card(File),
     said(Damaged, "is a damaged card (the boot partition)"),
+    %% A text is no card, also if it has the same word at the same place.
+    ok = file:write_file(File, "the card=5 of hearts"),
+    ?assertEqual(other, whittle_board:kind(File)),
+    ?assertEqual({error, {not_ours, File}}, whittle_board:check_output(File)),
     %% An image for a slot boots without a card too.
     ok = file:write_file(File, image(<<"x">>)),
     ?assertEqual(image, whittle_board:kind(File)),
     ?assertMatch({ok, #{crc32 := _}}, whittle_board:label(File)),
     {error, NoCard} = whittle_board:card(File),
     said(NoCard, "is no card").
+
+%% The label of a card may name a board without cards.
+board_without_cards(Config) ->
+    File = filename:join(proplists:get_value(dir, Config), "a.card"),
+    {ok, Emulated} = whittle_board:board("qemu-aarch64"),
+    ?assertNot(is_map_key(card, Emulated)),
+    Image = whittle_board_label:add_for_slot(<<"x">>,
+                                             #{board => <<"qemu-aarch64">>, target => <<"aarch64">>,
+                                               name => <<"n">>, version => <<"1">>,
+                                               parts => [#{name => <<"all">>, stored => 1,
+                                                           raw => 1}]}),
+    {ok, Card} = whittle_board_card:make((board())#{name := "qemu-aarch64"}, Image),
+    ok = file:write_file(File, Card),
+    case os:find_executable("qemu-system-aarch64") of
+        false -> {skip, "no qemu-system-aarch64: tools/setup board"};
+        _ ->
+            {error, Reason} = whittle_board:emulator(File, #{environment => "/e"}),
+            ?assertEqual({card_without_board, {File, "qemu-aarch64"}}, Reason),
+            said(Reason, "the description of its board qemu-aarch64 has no card")
+    end.
 
 %% Mistakes in the description of a card.
 boards(Config) ->
@@ -517,7 +541,8 @@ errors(_) ->
          Text = lists:flatten(unicode:characters_to_list(whittle_board:format_error(Error))),
          ?assertNot(lists:member($\n, Text)),
          ?assertNotEqual($., lists:last(Text))
-     end || Error <- [{no_cards, "b"}, {not_a_card, "a"}, {cut_card, "a"},
+     end || Error <- [{no_cards, "b"}, {card_without_board, {"a", "b"}}, {not_a_card, "a"},
+                      {cut_card, "a"},
                       {damaged_card, {"a", <<"both slots">>}},
                       {too_large, #{image => 5, slot => 4, board => "b"}},
                       {no_firmware, #{board => "b", file => "/f"}}

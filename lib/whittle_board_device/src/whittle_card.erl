@@ -47,6 +47,8 @@
 %% boot state has a whole one. The first block has the table and the boot partition, which no board
 %% writes.
 -define(BLOCK, 8192).
+%% A damaged label begins so behind its CRC32. No other file does: a text has no zero byte.
+-define(BEGIN, "card=1", 0, "board=").
 %% The bytes of the first sector before the disk's number and the partition table.
 -define(CODE, 440).
 %% Types of partitions: FAT12, data without a file system, Linux.
@@ -99,10 +101,10 @@ read_first_sector(<<Label:?CODE/binary, _:6/binary, Table:64/binary, 16#55, 16#A
                     end;
                 _ -> {error, damaged}
             end;
-        {_, <<_:4/binary, "card=", _/binary>>} -> {error, damaged};
+        {_, <<_:4/binary, ?BEGIN, _/binary>>} -> {error, damaged};
         _ -> {error, no_card}
     end;
-read_first_sector(<<_:4/binary, "card=", _/binary>>) -> {error, damaged};
+read_first_sector(<<_:4/binary, ?BEGIN, _/binary>>) -> {error, damaged};
 read_first_sector(_) -> {error, no_card}.
 
 %% The name of a board consists of these characters, and commands show it.
