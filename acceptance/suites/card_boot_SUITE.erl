@@ -7,12 +7,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
--export([states/1, higher_number/1, torn_copies/1, damaged_slots/1, starts_again/1, damaged_trial/1,
-         hostile_heads/1, large_image/1, read_only/1, keys_of_the_line/1]).
+-export([states/1, higher_number/1, strange_records/1, torn_copies/1, damaged_slots/1,
+         starts_again/1, damaged_trial/1, hostile_heads/1, large_image/1, read_only/1,
+         keys_of_the_line/1]).
 
 all() ->
-    [states, higher_number, torn_copies, damaged_slots, starts_again, damaged_trial, hostile_heads,
-     large_image, read_only, keys_of_the_line].
+    [states, higher_number, strange_records, torn_copies, damaged_slots, starts_again,
+     damaged_trial, hostile_heads, large_image, read_only, keys_of_the_line].
 
 -define(SECTOR, 512).
 %% 60 times the duration of a boot here.
@@ -102,6 +103,31 @@ higher_number(Config) ->
                 [{{16#F, a, 0}, {16#10, b, 0}, b, both}, {{16#10, b, 0}, {16#F, a, 0}, b, both},
                  {{16#100, a, 1}, {16#FF, a, 0}, b, 1}, {{9, a, 0}, {16#A, a, 1}, b, 2},
                  {{5, a, 1}, {5, a, 1}, b, 2}]].
+
+%% Valid records that nobody writes. U-Boot and whittle_card both leave them out, and U-Boot writes
+%% no state over the only one that counts.
+strange_records(Config) ->
+    Card = proplists:get_value(card, Config),
+    #{state := {One, Two}} = layout(Card),
+    Good = record("5", "a", "b", "1"),
+    [begin
+         write(Card, One, Copy1),
+         write(Card, Two, Copy2),
+         ?assertEqual({N, image_in(Slot)}, {N, boot(Config)}),
+         ?assertEqual({N, Stays}, {N, [Copy1 =:= read(Card, One), Copy2 =:= read(Card, Two)]}),
+         {#{good := a, trial := b, tries := 0}, _} = {state(Card), N}
+     end || {N, Copy1, Copy2, Slot, Stays} <-
+                [{1, record("80000000", "b", "none", "0"), Good, b, [false, true]},
+                 {2, Good, record("80000000", "b", "none", "0"), b, [true, false]},
+                 {3, record("7FFFFFFF", "b", "b", "1"), Good, b, [false, true]},
+                 {4, Good, record("0", "b", "none", "0"), b, [true, false]},
+                 {5, record("FFFFFFFF", "b", "none", "0"), Good, b, [false, true]}]].
+
+record(Sequence, Good, Trial, Tries) ->
+    whittle_card:record(?SECTOR, [{<<"good">>, list_to_binary(Good)},
+                                  {<<"seq">>, list_to_binary(Sequence)},
+                                  {<<"trial">>, list_to_binary(Trial)},
+                                  {<<"tries">>, list_to_binary(Tries)}]).
 
 %% A copy with any bytes does not count. Without both copies the card starts as a new one.
 torn_copies(Config) ->

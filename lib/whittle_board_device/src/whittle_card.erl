@@ -33,7 +33,7 @@
                   crc32 := 0..16#ffffffff}.         % of the image
 
 -type state() ::
-        #{sequence := non_neg_integer(),
+        #{sequence := 1..16#7ffffffe,
           good := slot(),               % the slot that was confirmed last
           trial := slot() | none,       % the slot that is to start on trial, or did
           tries := non_neg_integer()}.  % how often the trial slot may still start
@@ -177,7 +177,9 @@ read_copy(Bytes) ->
         {ok, #{<<"seq">> := Sequence, <<"good">> := Good, <<"trial">> := Trial,
                <<"tries">> := Tries}} ->
             case {number(Sequence), slot(Good), slot(Trial), number(Tries)} of
-                {{ok, S}, G, T, {ok, N}} when G =/= none, G =/= error, T =/= error ->
+                %% The boot loader calculates with 31 bits, and needs a next number.
+                {{ok, S}, G, T, {ok, N}} when S > 0, S < 16#7fffffff, G =/= none, G =/= error,
+                                              T =/= error ->
                     #{sequence => S, good => G, trial => T, tries => N};
                 _ -> error
             end;
