@@ -123,7 +123,9 @@ checked(File, Terms) ->
             || Key <- lists:usort(Keys), not lists:member(Key, keys())]
         ++ [["the key ", atom_to_list(Key), " is missing"] || Key <- keys() -- [card | Keys]]
         ++ wrong_values(Terms, values())
-        ++ [["in card, ", Mistake] || {card, Pairs} <- Terms, Mistake <- wrong_card(Pairs)],
+        ++ [["in card, ", Mistake] || {card, Pairs} <- Terms, Mistake <- wrong_card(Pairs)]
+        ++ [["in card, U-Boot's number of the processor ", Arch, " is not known"]
+            || {card, _} <- Terms, {arch, Arch} <- Terms, not whittle_board_uboot:knows(Arch)],
     case Mistakes of
         [] ->
             Board = (maps:from_list(Terms))#{name => Name},
@@ -147,7 +149,11 @@ wrong_card(Pairs) ->
             end;
         Given ->
             [["the key ", atom_to_list(Key), " is missing"] || Key <- Wanted -- Given]
-                ++ ["there is a key that cards do not have, or have twice"]
+                ++ [io_lib:format("~0tp is there twice", [Key])
+                    || Key <- lists:usort(Given -- Wanted), lists:member(Key, Wanted)]
+                ++ [["there is no key ", whittle_file_name:printable(
+                                           lists:flatten(io_lib:format("~0tp", [Key])))]
+                    || Key <- lists:usort(Given), not lists:member(Key, Wanted)]
     catch error:_ -> []                 % wrong_values/2 has named this mistake
     end.
 
@@ -178,7 +184,9 @@ values() ->
      {memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
      {least_memory, "a number of megabytes from 4 to 3072", fun is_memory/1},
      {console, "a word", fun is_word/1},
-     {cmdline, "a string without quotation marks and backslashes", fun is_cmdline/1},
+     %% U-Boot's shell would replace words after a $.
+     {cmdline, "a string without quotation marks, backslashes and $",
+      fun(Value) -> is_cmdline(Value) andalso not lists:member($$, Value) end},
      {devices, "a list of strings", fun is_texts/1},
      {emulator, "a list of words that begins with a program",
       fun(Value) -> is_texts(Value) andalso Value =/= [] end},

@@ -9,7 +9,7 @@
 -define(SECTOR, 512).
 %% Sectors of a cluster. FAT12 has at most 4,084 clusters.
 -define(CLUSTER, 4).
--define(CLUSTERS_FROM, 2).
+-define(FIRST_CLUSTER, 2).
 %% Entries of the root directory; 16 fill a sector.
 -define(ENTRIES, 16).
 %% 1980-01-01: the years after 1980, the month, the day.
@@ -21,7 +21,7 @@
 volume(From, Sectors, Files) ->
     true = length(Files) =< ?ENTRIES,
     Fat = (Sectors div ?CLUSTER * 3 div 2 + ?SECTOR) div ?SECTOR,
-    {Entries, Chains, Data} = contents(Files, ?CLUSTERS_FROM, {[], [], []}),
+    {Entries, Chains, Data} = contents(Files, ?FIRST_CLUSTER, {[], [], []}),
     Table = table([16#FF8, 16#FFF | Chains]),
     true = byte_size(Table) =< Fat * ?SECTOR,
     Bytes = iolist_to_binary([boot(From, Sectors, Fat), padded(Table, Fat * ?SECTOR),

@@ -2,7 +2,7 @@
 %% that starts the script. This module is pure; docs/cards.md describes what the script does.
 -module(whittle_board_uboot).
 
--export([script/2, environment/1, wrapped/2]).
+-export([script/2, environment/1, wrapped/2, knows/1]).
 
 %% The bytes of the environment in the flash memory of qemu's boards.
 -define(ENVIRONMENT, 16#40000).
@@ -105,13 +105,17 @@ wrapped(Arch, Script) ->
            end,
     <<(Head(erlang:crc32(Head(0))))/binary, Data/binary>>.
 
+%% @doc Tells whether U-Boot has a number for a processor.
+-spec knows(Arch :: term()) -> boolean().
+knows(Arch) -> lists:keymember(Arch, 1, archs()).
+
 %% Internal
 
+arch(Name) ->
+    {Name, Number} = lists:keyfind(Name, 1, archs()),
+    Number.
+
 %% U-Boot's numbers of the processors that Linux calls so.
-arch("arm") -> 2;
-arch("arm64") -> 22;
-arch("mips") -> 5;
-arch("riscv") -> 26;
-arch(_) -> 0.
+archs() -> [{"arm", 2}, {"arm64", 22}, {"mips", 5}, {"riscv", 26}].
 
 hex(Number) -> string:lowercase(integer_to_list(Number, 16)).

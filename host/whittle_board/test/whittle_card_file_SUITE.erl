@@ -207,8 +207,8 @@ boards(Config) ->
                 [{5, "the value of card must be a list"},
                  {[slot], "the value of card must be a list"},
                  {lists:keydelete(load, 1, Pairs), "in card, the key load is missing"},
-                 {[{speed, 4} | Pairs], "in card, there is a key that cards do not have"},
-                 {[{slot, 4} | Pairs], "in card, there is a key that cards do not have"},
+                 {[{speed, 4} | Pairs], "in card, there is no key speed"},
+                 {[{slot, 4} | Pairs], "in card, slot is there twice"},
                  {lists:keystore(slot, 1, Pairs, {slot, 6}),
                   "in card, the value of slot must be a number of megabytes from 4 to 256"},
                  %% U-Boot would read an image of 12 MB over itself.
@@ -223,6 +223,12 @@ boards(Config) ->
                   "in card, the value of start must be a string without"},
                  {lists:keystore(environment, 1, Pairs, {environment, [{"a", 5}]}),
                   "in card, the value of environment must be a list"}]],
+    ok = file:write_file(filename:join(proplists:get_value(dir, Config), "mine.config"),
+                         [io_lib:format("~tp.~n", [Term])
+                          || Term <- lists:keystore(arch, 1, Good, {arch, "m68k"})]),
+    {error, Arch} = whittle_board:board(filename:join(proplists:get_value(dir, Config),
+                                                      "mine.config")),
+    said(Arch, "in card, U-Boot's number of the processor m68k is not known"),
     #{name := Name} = Board = maps:remove(card, board()),
     ?assertEqual({error, {no_cards, Name}}, whittle_board:check_form(Board, slot)),
     ?assertEqual(ok, whittle_board:check_form(Board, image)).
