@@ -5,13 +5,13 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([parts/1, same_bytes/1, too_large/1, damaged/1, next/1, other_board/1, cut/1, any_bytes/1,
-         kinds/1, board_without_cards/1, boards/1, command/1, fat/1, fat_files/1, wrapped/1,
-         environment/1, free_disk/1, refused_disk/1, mounts/1, numbers/1, copied/1, loop_device/1,
-         claimed_elsewhere/1, no_disk/1, errors/1]).
+-export([parts/1, same_bytes/1, too_large/1, damaged/1, next/1, installed/1, other_board/1, cut/1,
+         any_bytes/1, kinds/1, board_without_cards/1, boards/1, command/1, fat/1, fat_files/1,
+         wrapped/1, environment/1, free_disk/1, refused_disk/1, mounts/1, numbers/1, copied/1,
+         loop_device/1, claimed_elsewhere/1, no_disk/1, errors/1]).
 
 all() ->
-    [parts, same_bytes, too_large, damaged, next, other_board, cut, any_bytes, kinds,
+    [parts, same_bytes, too_large, damaged, next, installed, other_board, cut, any_bytes, kinds,
      board_without_cards, boards, command, fat, fat_files, wrapped, environment, free_disk,
      refused_disk, mounts, numbers, copied, loop_device, claimed_elsewhere, no_disk, errors].
 
@@ -105,6 +105,25 @@ sector(Card, Sector, Bytes) ->
     At = Sector * ?SECTOR,
     <<Before:At/binary, _:?SECTOR/binary, After/binary>> = Card,
     <<Before/binary, Bytes/binary, After/binary>>.
+
+%% The library of the board reads the label that Whittle writes, and Whittle the card that the board
+%% has written.
+installed(Config) ->
+    Dir = proplists:get_value(dir, Config),
+    [Card, New] = [filename:join(Dir, Name) || Name <- ["a.card", "new.slot"]],
+    ok = file:write_file(Card, card(<<"old">>)),
+    ok = file:write_file(New, image(rand:bytes(70_000))),
+    Variables = [{"WHITTLE_CARD", Card}, {"WHITTLE_BOARD", "qemu-arm"}, {"WHITTLE_SLOT", "a"}],
+    [true = os:putenv(Name, Value) || {Name, Value} <- Variables],
+    ok = application:start(whittle_board_device),
+    try
+        ?assertEqual(ok, whittle_board_device:install(New)),
+        ?assertMatch({ok, #{next := b, good := a, tries := 1, damaged := []}},
+                     whittle_board:card(Card))
+    after
+        _ = application:stop(whittle_board_device),
+        [os:unsetenv(Name) || {Name, _} <- Variables]
+    end.
 
 %% The label of the card has a good sum, and names another board than the images, or no name at all.
 other_board(_) ->
