@@ -54,7 +54,6 @@ runtimes:
 		./whittle build fixtures/agree --target $$target -o out/agree-$$target \
 			>out/agree.txt || exit 1; done
 	@$(if $(filter acceptance,$(PARTS)),$(call BLINKY,qemu-arm) >out/blinky.txt)
-	@$(if $(filter acceptance,$(PARTS)),$(SLOTS) >out/slots.txt)
 	@acceptance/otp-suites --quick --list >out/otp-suites.txt
 
 check: setup-build+test all format xref vm ## check format, calls and types, test the host tools
@@ -92,10 +91,12 @@ board: setup-build+test+board all ## test the drivers on a real kernel, in qemu 
 boards: setup-build+test+cross+targets+board all ## boot two unlike boards with a serial line between them (builds a VM for aarch64)
 	@$(call BLINKY,qemu-arm)
 	@$(call BLINKY,qemu-aarch64)
+	@$(SLOTS)
 	@rebar3 ct --suite acceptance/suites/image_SUITE,acceptance/suites/card_SUITE --readable=true
 	@rebar3 compile
 	@bench/boards out/blinky-qemu-arm.img
 	@bench/boards out/blinky-qemu-aarch64.img
+	@bench/boards out/slots.card
 
 targets: setup-build+test+cross+targets all ## build for every target, run with qemu-user, compare the results
 	@mkdir -p out/targets
