@@ -91,12 +91,14 @@ uses(System) ->
             || {From, Words} <- flag_words(System), Word <- Words,
                Use <- whittle_shake_source:uses(unicode:characters_to_binary([Word, ". "]))].
 
-%% @doc Lists the environment variables from which a `sys.config.src' gets terms at each start.
+%% @doc Lists the environment variables from which a `sys.config.src' gets terms at each start. A
+%% variable that each start sets to a packed value does not count.
 -spec variables(whittle_system:system()) -> [binary()].
 variables(System) ->
+    Fixed = [Name || {Name, {always, _}} <- maps:to_list(whittle_system:env(System))],
     lists:usort([Name || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
                          filename:basename(Path) =:= <<"sys.config.src">>,
-                         Name <- whittle_template:terms_from(Bytes)]).
+                         Name <- whittle_template:terms_from(Bytes)]) -- Fixed.
 
 %% @doc Lists the atoms that the VM makes: tags of messages, reasons of errors, parts of results.
 -spec made() -> [{atom(), whittle_shake_reach:origin()}].
@@ -170,7 +172,7 @@ settings(System) ->
     lists:append([of_app(App) || App <- whittle_system:apps(System)])
         ++ [{root(Path), Terms}
             || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
-               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes)].
+               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes, System)].
 
 of_app(#{name := Name, spec := {application, _, Props}}) ->
     [{root(application(Name)), Value} || {Key, Value} <- Props,
@@ -178,9 +180,9 @@ of_app(#{name := Name, spec := {application, _, Props}}) ->
 
 %% A configuration file that is not a term is left out here. If it is a template, templates/1 has
 %% it. Otherwise its reader reports the fault.
-of_file(_, <<".config">>, Bytes) -> [terms(Bytes)];
-of_file(<<"sys.config.src">>, _, Bytes) -> [terms(template(Bytes))];
-of_file(_, _, _) -> [].
+of_file(_, <<".config">>, Bytes, _) -> [terms(Bytes)];
+of_file(<<"sys.config.src">>, _, Bytes, System) -> [terms(template(Bytes, System))];
+of_file(_, _, _, _) -> [].
 
 %% The templates that become terms only with their values from the environment, each with its
 %% origin.
@@ -188,10 +190,12 @@ templates(System) ->
     [{root(Path), Text}
      || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
         filename:basename(Path) =:= <<"sys.config.src">>,
-        Text <- [template(Bytes)], {error, _} <- [whittle_term:parse(Text)]].
+        Text <- [template(Bytes, System)], {error, _} <- [whittle_term:parse(Text)]].
 
-%% A start without the variables uses the defaults.
-template(Bytes) -> whittle_template:with_defaults(Bytes, <<"0">>).
+%% A start uses the variables of `env.sh', and the defaults of those that nobody sets.
+template(Bytes, System) ->
+    Values = maps:map(fun(_, {_, Value}) -> Value end, whittle_system:env(System)),
+    whittle_template:completed(Bytes, Values, <<"0">>).
 
 terms(Bytes) ->
     case whittle_term:parse(Bytes) of
@@ -202,12 +206,19 @@ terms(Bytes) ->
 %% Reads the flags in `vm.args', which is a template too, and in the variables that `env.sh' sets
 %% for the VM.
 flag_words(System) ->
-    [{Path, words(template(Bytes))}
+    [{Path, words(template(Bytes, System))}
      || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
         filename:basename(Path) =:= <<"vm.args">>]
         ++ [{["the variable ", Name], words(Value)}
             || {<<"ERL_", _/binary>> = Name, {_, Value}}
-                   <- lists:sort(maps:to_list(whittle_system:env(System)))].
+                   <- lists:sort(maps:to_list(whittle_system:env(System)))]
+        ++ node_words(whittle_system:env(System)).
+
+%% The launcher makes a flag of this variable.
+node_words(#{<<"RELEASE_DISTRIBUTION">> := {_, <<"none">>}}) -> [];
+node_words(#{<<"RELEASE_NODE">> := {_, <<_, _/binary>> = Node}}) ->
+    [{"the variable RELEASE_NODE", ["-sname", whittle_term:text(Node)]}];
+node_words(_) -> [].
 
 words(Bytes) ->
     with_env([whittle_term:text(Word) || Word <- whittle_vm_args:words(Bytes)]).

@@ -89,6 +89,11 @@ features_of_configuration(_) ->
     Flags = fun(Text) -> on(put_flags(Text, System)) -- on(System) end,
     ?assertEqual([distribution, global, inet], Flags("-a key {global,name}") -- [terms]),
     ?assertEqual([inet6], Flags("-a key '{0,0,0,0,0,0,0,1}'") -- [terms]),
+    %% The start script of Mix names the node in env.sh.
+    Named = whittle_system:put_env(<<"RELEASE_NODE">>, {always, <<"a@b">>}, System),
+    ?assertEqual([distribution, global, inet], on(Named) -- on(System)),
+    ?assertEqual([], on(whittle_system:put_env(<<"RELEASE_DISTRIBUTION">>, {always, <<"none">>},
+                                               Named)) -- on(System)),
     %% Calls turn their features on, also those of modules whose names are common atoms.
     [?assertEqual([distribution, global, inet], Flags(["-eval '", Text, "'"]) -- [eval, terms])
      || Text <- ["rpc:call(n, m, f, []).", "${CALL:-rpc:call(n, m, f, [])}."]],
@@ -123,6 +128,19 @@ variables_of_configuration(_) ->
                   "functions: name them with --keep FILE"],
                  Notes(crash, <<"sys.config.src">>, Template)),
     ?assertEqual([], Notes(load, <<"sys.config.src">>, Template)),
+    %% env.sh sets these, and the first one for each start.
+    File = #{mode => 8#644, bytes => <<"[{a, ${MF}, ${OTHER}, ${FREE}}].">>},
+    System = lists:foldl(fun({Name, Value}, Before) ->
+                                 whittle_system:put_env(Name, Value, Before)
+                         end,
+                         whittle_system:put_file(<<"sys.config.src">>, File,
+                                                 system([?TARGET], #{})),
+                         [{<<"MF">>, {always, <<"fun target:live/0">>}},
+                          {<<"OTHER">>, {default, <<"fun target:other/0">>}}]),
+    ?assertEqual([<<"FREE">>, <<"OTHER">>], whittle_shake_roots:variables(System)),
+    ?assertEqual([{target, live, 0}, {target, other, 0}],
+                 [Mfa || {{target, _, _} = Mfa, _}
+                             <- whittle_shake_roots:named_calls(System, [], #{})]),
     ?assertEqual([], Notes(crash, <<"notes.src">>, Template)).
 
 %% Files in priv turn features on likewise, if the program reads them.

@@ -50,17 +50,21 @@ release_files(Dir, Place, {Name, Vsn}, Context) ->
         {error, Error} -> fail(Error)
     end.
 
-%% OTP before 27 cannot read the newer strings.
+%% OTP 27 has new strings and new keywords, and the parser of the OTP that runs here knows only one
+%% side.
 for_this_otp(_, _, none) -> ok;
 for_this_otp(Files, Place, Otp) ->
     Release = whittle_otp_lib:otp(Otp),
-    _ = [fail({bad_config, {filename:join(Place, Path),
-                            ["it has a sigil or a triple-quoted string, which OTP ", Release,
-                             " cannot read"]}})
-         || list_to_integer(Release) < 27,
-            {Path, #{bytes := Bytes}} <- maps:to_list(maps:with([<<"sys.config">>,
+    IsNew = list_to_integer(Release) >= 27,
+    _ = [fail({bad_config, {filename:join(Place, Path), Why}})
+         || {Path, #{bytes := Bytes}} <- maps:to_list(maps:with([<<"sys.config">>,
                                                                  <<"sys.config.src">>], Files)),
-            whittle_term:has_new_strings(whittle_template:with_defaults(Bytes, <<"0">>))],
+            Text <- [whittle_template:with_defaults(Bytes, <<"0">>)],
+            Why <- [["it has a sigil or a triple-quoted string, which OTP ", Release,
+                     " cannot read"]
+                    || not IsNew, whittle_term:has_new_strings(Text)]
+                ++ [["it has ", Word, " without quotes, which is a keyword of OTP ", Release]
+                    || IsNew, Word <- whittle_term:new_keywords(Text)]],
     ok.
 
 %% Lists all paths that this module reads, except the files of the applications.

@@ -2,7 +2,7 @@
 %% `${NAME:-DEFAULT}', which the launcher replaces at each start (`native/launcher/template.c').
 -module(whittle_template).
 
--export([with_defaults/2, variables/1, terms_from/1]).
+-export([with_defaults/2, completed/3, variables/1, terms_from/1]).
 
 %% The most bytes of a variable's name in the launcher.
 -define(MOST_NAME, 255).
@@ -11,12 +11,20 @@
 
 %% @doc Replaces each reference by its default, or by another text if it has none.
 -spec with_defaults(binary(), Other :: binary()) -> binary().
-with_defaults(Text, Other) ->
+with_defaults(Text, Other) -> completed(Text, #{}, Other).
+
+%% @doc Replaces each reference by the value of its variable. Without a value, or with an empty one,
+%% it becomes its default, or another text if it has none.
+-spec completed(binary(), #{Name :: binary() => binary()}, Other :: binary()) -> binary().
+completed(Text, Values, Other) ->
     iolist_to_binary([case Piece of
-                          {_, <<>>} -> Other;
-                          {_, Default} -> Default;
+                          {Name, Default} -> value(maps:get(Name, Values, <<>>), Default, Other);
                           Plain -> Plain
                       end || Piece <- pieces(Text)]).
+
+value(<<>>, <<>>, Other) -> Other;
+value(<<>>, Default, _) -> Default;
+value(Value, _, _) -> Value.
 
 %% @doc Lists the variables of a template.
 -spec variables(binary()) -> [Name :: binary()].

@@ -3,9 +3,9 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, defaults/1, no_references/1, terms/1, many/1, any_text/1]).
+-export([all/0, defaults/1, values/1, no_references/1, terms/1, many/1, any_text/1]).
 
-all() -> [defaults, no_references, terms, many, any_text].
+all() -> [defaults, values, no_references, terms, many, any_text].
 
 defaults(_) ->
     [?assertEqual({Text, Completed}, {Text, whittle_template:with_defaults(Text, <<"0">>)})
@@ -13,6 +13,11 @@ defaults(_) ->
                               {<<"${B:-}">>, <<"0">>}, {<<"${A}${B:-b}">>, <<"0b">>},
                               {<<"${B:-$}{c}">>, <<"${c}">>}, {<<"${a:b}">>, <<"0">>},
                               {<<"${B:-:-}">>, <<":-">>}, {<<"">>, <<"">>}]].
+
+values(_) ->
+    Values = #{<<"A">> => <<"a">>, <<"B">> => <<>>},
+    ?assertEqual(<<"a a d 0 0">>,
+                 whittle_template:completed(<<"${A} ${A:-d} ${B:-d} ${B} ${C}">>, Values, <<"0">>)).
 
 no_references(_) ->
     Long = binary:copy(<<"N">>, 256),

@@ -8,35 +8,42 @@
 
 -export([older/1]).
 
+-define(PREFIXES, ["", "b", "s", "B", "S"]).
+%% No text has this element.
+-define(END, -1).
+
 -define(IS_SPACE(C), (C =:= $\s orelse C =:= $\t orelse C =:= $\r)).
 -define(IS_LETTER(C), (C >= $a andalso C =< $z orelse C >= $A andalso C =< $Z)).
 
 %% @doc Rewrites a text.
 -spec older(string()) -> string().
-older(Text) -> lists:flatten(code(Text)).
+older(Text) -> lists:flatten(code(Text, [])).
 
-code([$% | _] = Text) ->
+%% `Endless' has the ends that the rest of the text lacks, so that no search repeats.
+code([$% | _] = Text, Endless) ->
     {Comment, Rest} = lists:splitwith(fun(C) -> C =/= $\n end, Text),
-    [Comment | code(Rest)];
-code([$$ | Text]) ->
+    [Comment | code(Rest, Endless)];
+code([$$ | Text], Endless) ->
     {Character, Rest} = character(Text),
-    [$$, Character | code(Rest)];
-code([$~ | Text]) ->
+    [$$, Character | code(Rest, Endless)];
+code([$~ | Text], Endless) ->
     {Prefix, Rest} = lists:splitwith(fun(C) -> ?IS_LETTER(C) end, Text),
-    case sigil(Prefix, Rest) of
-        {ok, Written, Behind} -> [Written | code(Behind)];
-        none -> [$~, Prefix | code(Rest)]
+    case sigil(Prefix, Rest, Endless) of
+        {ok, Written, Behind} -> [Written | code(Behind, Endless)];
+        {endless, End} -> [$~, Prefix | code(Rest, [End | Endless])];
+        none -> [$~, Prefix | code(Rest, Endless)]
     end;
-code("\"\"\"" ++ _ = Text) ->
-    case triple(Text) of
-        {ok, Content, Lines, Behind} -> [quoted(Content), Lines | code(Behind)];
-        none -> ["\"\"" | code(tl(tl(Text)))]
+code("\"\"\"" ++ _ = Text, Endless) ->
+    case triple(Text, Endless) of
+        {ok, Content, Lines, Behind} -> [quoted(Content), Lines | code(Behind, Endless)];
+        {endless, End} -> ["\"\"" | code(tl(tl(Text)), [End | Endless])];
+        none -> ["\"\"" | code(tl(tl(Text)), Endless)]
     end;
-code([Quote | Text]) when Quote =:= $"; Quote =:= $' ->
+code([Quote | Text], Endless) when Quote =:= $"; Quote =:= $' ->
     {Within, Behind} = to_end(Text, Quote),
-    [Quote, Within | code(Behind)];
-code([C | Text]) -> [C | code(Text)];
-code([]) -> [].
+    [Quote, Within | code(Behind, Endless)];
+code([C | Text], Endless) -> [C | code(Text, Endless)];
+code([], _) -> [].
 
 %% Takes a character behind `$', or behind a backslash in a string.
 character([$\\, $^, C | Text]) -> {[$\\, $^, C], Text};
@@ -57,21 +64,26 @@ to_end([], _) -> {[], []}.
 
 %% Reads a sigil behind its prefix. Without a prefix it is a binary: verbatim between triple quotes,
 %% and otherwise with escapes.
-sigil(Prefix, "\"\"\"" ++ _ = Text) when Prefix =:= ""; Prefix =:= "B"; Prefix =:= "S" ->
-    case triple(Text) of
+sigil(Prefix, "\"\"\"" ++ _ = Text, Endless) ->
+    case lists:member(Prefix, ?PREFIXES) andalso triple(Text, Endless) of
+        {ok, Content, Lines, Behind} when Prefix =:= "b"; Prefix =:= "s" ->
+            {ok, Escaped, []} = delimited(Content ++ [?END], ?END, false, []),
+            {ok, [written(Prefix, [$", Escaped, $"]), Lines], Behind};
         {ok, Content, Lines, Behind} -> {ok, [written(Prefix, quoted(Content)), Lines], Behind};
-        none -> none
-    end;
-sigil(Prefix, [Open | Text]) ->
-    case {lists:member(Prefix, ["", "b", "s", "B", "S"]), closing(Open)} of
-        {true, Close} when Close =/= none ->
-            case delimited(Text, Close, Prefix =:= "B" orelse Prefix =:= "S", []) of
-                {ok, Content, Behind} -> {ok, written(Prefix, [$", Content, $"]), Behind};
-                none -> none
-            end;
+        {endless, _} = Found -> Found;
         _ -> none
     end;
-sigil(_, []) -> none.
+sigil(Prefix, [Open | Text], Endless) ->
+    Close = closing(Open),
+    IsVerbatim = Prefix =:= "B" orelse Prefix =:= "S",
+    case lists:member(Prefix, ?PREFIXES) andalso Close =/= none
+         andalso not lists:member({IsVerbatim, Close}, Endless)
+         andalso delimited(Text, Close, IsVerbatim, []) of
+        {ok, Content, Behind} -> {ok, written(Prefix, [$", Content, $"]), Behind};
+        none -> {endless, {IsVerbatim, Close}};
+        false -> none
+    end;
+sigil(_, [], _) -> none.
 
 written(Prefix, String) when Prefix =:= "s"; Prefix =:= "S" -> String;
 written(_, String) -> ["<<", String, "/utf8>>"].
@@ -100,10 +112,14 @@ quoted(Content) ->
 
 %% Reads a string between lines of three or more quotes. The last line has the indentation of all
 %% lines. Returns the content, and the line ends that it lacks.
-triple(Text) ->
+triple(Text, Endless) ->
     {Quotes, Rest} = lists:splitwith(fun(C) -> C =:= $" end, Text),
-    case lists:dropwhile(fun(C) -> ?IS_SPACE(C) end, Rest) of
-        [$\n | Lines] -> lines(Lines, Quotes, []);
+    case {lists:member(Quotes, Endless), lists:dropwhile(fun(C) -> ?IS_SPACE(C) end, Rest)} of
+        {false, [$\n | Lines]} ->
+            case lines(Lines, Quotes, []) of
+                none -> {endless, Quotes};
+                Found -> Found
+            end;
         _ -> none
     end.
 

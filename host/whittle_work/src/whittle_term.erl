@@ -2,7 +2,8 @@
 %% OTP 29 reads from files.
 -module(whittle_term).
 
--export([parse/1, has_new_strings/1, tokens/1, all_tokens/1, begins/2, text/1, is_text/1, all/2]).
+-export([parse/1, written/1, has_new_strings/1, new_keywords/1, tokens/1, all_tokens/1]).
+-export([begins/2, text/1, is_text/1, all/2]).
 
 %% The most letters and digits in a row. The time to read a number grows with the square of its
 %% digits: 4 ms for so many, and minutes for millions of them, in which no signal can end the VM.
@@ -27,11 +28,32 @@ parse(Bytes) ->
             {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
     end.
 
+%% @doc Writes a term so that each OTP reads it. OTP 25 writes the atoms `maybe' and `else' without
+%% quotes, and they are keywords of OTP 27.
+-spec written(term()) -> unicode:chardata().
+written(Term) ->
+    {ok, Tokens, _} = erl_scan:string(lists:flatten(io_lib:format("~tp", [Term])), 1,
+                                      [return, text]),
+    [case erl_scan:text(Token) of
+         Word when Word =:= "maybe"; Word =:= "else" -> [$', Word, $'];
+         Text -> Text
+     end || Token <- Tokens].
+
 %% @doc Tells whether a text has strings in a syntax that OTP 27 introduced.
 -spec has_new_strings(binary()) -> boolean().
 has_new_strings(Bytes) ->
     Text = text(Bytes),
     whittle_syntax:older(Text) =/= Text.
+
+%% @doc Lists the atoms of a text that are keywords since OTP 27, because they have no quotes.
+-spec new_keywords(binary()) -> [string()].
+new_keywords(Bytes) ->
+    case all_tokens(Bytes) of
+        {ok, Tokens} ->
+            lists:usort([Word || Token <- Tokens, Word <- [erl_scan:text(Token)],
+                                 Word =:= "maybe" orelse Word =:= "else"]);
+        error -> []
+    end.
 
 %% @doc Reads the tokens of a text of unknown origin. It skips text that is no token, back to the
 %% end of the previous form, and takes numbers of more than 20,000 digits for 0. A text with more

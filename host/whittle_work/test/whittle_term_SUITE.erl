@@ -4,11 +4,11 @@
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
--export([terms/1, new_strings/1, older_strings/1, all_tokens/1, too_many_names/1,
-         long_numbers/1, large_binaries/1, encodings/1]).
+-export([terms/1, new_strings/1, older_strings/1, written/1, keywords/1, all_tokens/1]).
+-export([too_many_names/1, long_numbers/1, large_binaries/1, encodings/1]).
 
-all() -> [terms, new_strings, older_strings, all_tokens, too_many_names, long_numbers,
-          large_binaries, encodings].
+all() -> [terms, new_strings, older_strings, written, keywords, all_tokens, too_many_names,
+          long_numbers, large_binaries, encodings].
 
 init_per_testcase(Case, Config) -> made:dir(Case, Config).
 
@@ -46,7 +46,9 @@ new_strings(_) ->
              {<<"[\"\"\" \n\"\"\", a].">>, [["", a]]},
              {<<"~\"\"\"\n a\\b\n \"\"\".">>, [<<"a\\b">>]},
              {<<"\"\"\"\"\na\"\"\"b\n\"\"\"\".">>, ["a\"\"\"b"]},
-             {<<"~B\"\"\"\n  a\n\n  b\n  \"\"\".">>, [<<"a\n\nb">>]}]],
+             {<<"~B\"\"\"\n  a\n\n  b\n  \"\"\".">>, [<<"a\n\nb">>]},
+             {<<"[~b\"\"\"\n a\\tb\"\n \"\"\", ~s\"\"\"\nc\\\"\n\"\"\"].">>,
+              [[<<"a\tb\"">>, "c\""]]}]],
     [?assertMatch({Text, {error, _}}, {Text, whittle_term:parse(Text)})
      || Text <- [<<"~.">>, <<"[~a].">>, <<"~x\"a\".">>, <<"~\"a">>, <<"\"\"\"\na\"\"\"">>]],
     %% An error has the line of the text.
@@ -60,7 +62,25 @@ older_strings(_) ->
                        Rewritten = whittle_syntax:older(Text),
                        Rewritten =:= Text orelse lists:member($~, Text)
                            orelse string:find(Text, "\"\"\"") =/= nomatch
+               end),
+    %% Each of these starts would otherwise search the rest of the text: half an hour.
+    [?assertEqual(Endless, whittle_syntax:older(Endless))
+     || Start <- ["~( ", "~S[ ", "\"\"\"\n\"x\" ", "~B\"\"\"\n\"x\" "],
+        Endless <- [lists:append(lists:duplicate(200_000, Start))]].
+
+%% OTP 27 has keywords that are atoms for OTP 25.
+written(_) ->
+    ?assertEqual("{'maybe',#{'else' => \"maybe\"},maybe_not}",
+                 lists:flatten(whittle_term:written({'maybe', #{'else' => "maybe"}, maybe_not}))),
+    made:holds(500, proper_types:any(),
+               fun(Term) ->
+                       Text = unicode:characters_to_binary([whittle_term:written(Term), " ."]),
+                       {ok, [Term]} =:= whittle_term:parse(Text)
                end).
+
+keywords(_) ->
+    ?assertEqual(["else", "maybe"],
+                 whittle_term:new_keywords(<<"[{a, maybe}, else, 'maybe', \"else\", maybe_a].">>)).
 
 all_tokens(_) ->
     {ok, Tokens} = whittle_term:all_tokens(<<"{a, % b\n\"c\"}">>),
