@@ -42,9 +42,8 @@
           ok | {error, {too_many_names | too_many_aliases,
                         {whittle_system:path(), Limit :: pos_integer()}}}.
 check_texts(System) ->
-    Texts = [{Kind, iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Plain}
-             || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-                {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+    Texts = [{Kind, Path, Plain}
+             || {Path, Bytes} <- files(System),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
                 is_text(Kind, Plain)],
     case whittle_bounded:check_text(iolist_to_binary([[Plain, $\n] || {_, _, Plain} <- Texts])) of
@@ -72,10 +71,8 @@ check_scripts([]) ->
 %% with more than 256 MB or too many names.
 -spec unread(whittle_system:system()) -> [whittle_system:path()].
 unread(System) ->
-    [iolist_to_binary([whittle_system:app_dir(App), $/, Path])
-     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
-        {_, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_unread(Plain)].
+    [Path || {Path, Bytes} <- files(System),
+             {_, Plain} <- [inflated(filename:extension(Path), Path, Bytes)], is_unread(Plain)].
 
 %% @doc Collects the names in packed files. They count as soon as a function reads such data.
 -spec data(whittle_system:system(), #{module() => whittle_shake_summary:summary()}) -> data().
@@ -106,6 +103,15 @@ lists(System, Program, Modules) ->
 
 %% Internal
 
+%% The files that the user packs: those of applications, and those beside the configuration of a
+%% release.
+files(System) ->
+    [{iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Bytes}
+     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files))]
+        ++ [{Path, Bytes} || {Path, #{bytes := Bytes}}
+                                 <- lists:sort(maps:to_list(whittle_system:files(System)))].
+
 %% These functions read a file of terms.
 consults() ->
     [{file, F, A} || {F, A} <- [{consult, 1}, {path_consult, 2}, {script, 1}, {script, 2},
@@ -115,11 +121,10 @@ consults() ->
 in_files(System, Modules) ->
     Found = [{[{Mfa, From} || Mfa <- Calls], [{Atom, From} || Atom <- Atoms],
               [{Use, From} || Use <- Uses]}
-             || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-                {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+             || {Path, Bytes} <- files(System),
                 {Kind, Plain} <- [inflated(filename:extension(Path), Path, Bytes)],
                 {Calls, Atoms, Uses} <- in_file(Kind, Plain, Modules),
-                From <- [{root, [whittle_system:app_dir(App), $/, Path]}]],
+                From <- [{root, Path}]],
     {Calls, Atoms, Uses} = lists:unzip3(Found),
     #{calls => lists:append(Calls), atoms => lists:append(Atoms), uses => lists:append(Uses)}.
 

@@ -228,7 +228,18 @@ files(_) ->
              {<<"priv/log">>, "{target, live}.", "wrap_log_reader:open(x)", true},
              {<<"priv/log">>, "{target, live}.", "wrap_log_reader:open(x, 1)", true},
              {<<"priv/steps.config">>, "{target, live}.", "file:read_file(x)", false},
-             {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]].
+             {<<"priv/a.js">>, "{target, live}.", "file:consult(x)", false}]],
+    %% A release packs the files beside its configuration.
+    Main = fun(Reads) ->
+                   [{a, ["-module(a). -export([main/0]). main() -> ", Reads, "."]}, ?TARGET]
+           end,
+    [?assertEqual({Reads, Live},
+                  {Reads, lists:member({target, live, 0},
+                                       hot(whittle_system:put_file(
+                                             <<"routes.terms">>,
+                                             #{mode => 8#644, bytes => <<"{target, live}.">>},
+                                             system(Main(Reads), #{}))))})
+     || {Reads, Live} <- [{"file:consult(x)", true}, {"file:read_file(x)", false}]].
 
 %% Tables that OTP wrote, with any name.
 tables(Config) ->
