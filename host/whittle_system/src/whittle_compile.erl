@@ -351,9 +351,7 @@ app_file(Dir, Ebin) ->
     case app_src(Dir) of
         {ok, {application, Name, Props}} ->
             Spec = {application, Name, lists:keystore(modules, 1, Props, {modules, Compiled})},
-            Text = io_lib:format("%% coding: utf-8~n~tp.~n", [Spec]),
-            write(filename:join(Ebin, atom_to_list(Name) ++ ".app"),
-                  unicode:characters_to_binary(Text));
+            write(filename:join(Ebin, atom_to_list(Name) ++ ".app"), whittle_term:to_text(Spec));
         {error, _} = Error -> Error
     end.
 

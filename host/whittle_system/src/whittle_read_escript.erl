@@ -186,7 +186,7 @@ spec(AppFile, Bytes) ->
 with_modules({application, App, Props}, Added, File) ->
     Modules = proplists:get_value(modules, Props, []) ++ [loose(Name, File) || Name <- Added],
     Spec = {application, App, lists:keystore(modules, 1, Props, {modules, Modules})},
-    unicode:characters_to_binary(io_lib:format("%% coding: utf-8~n~tp.~n", [Spec])).
+    whittle_term:to_text(Spec).
 
 %% Reads an archive. Entries lie below one directory per application. Modules outside of an
 %% application with an .app file form one application with the name of the escript.
@@ -230,7 +230,7 @@ wrapped(Modules, Name, File) ->
     Spec = {application, App, [{description, "An escript"}, {vsn, "0"},
                                {modules, [Module || {Module, _} <- Modules]},
                                {registered, []}, {applications, [kernel, stdlib]}]},
-    Text = unicode:characters_to_binary(io_lib:format("~tp.~n", [Spec])),
+    Text = whittle_term:to_text(Spec),
     Files = [{<<"ebin/", (atom_to_binary(App))/binary, ".app">>, 8#644,
               fun() -> {ok, Text} end}
              | [{<<"ebin/", (atom_to_binary(Module))/binary, ".beam">>, 8#644,

@@ -204,8 +204,7 @@ without_reboot(Bytes) ->
                 [{Elixir, Init}] ->
                     New = {config_provider_init, Init#{reboot_system_after_config := false}},
                     Now = lists:keystore(config_provider_init, 1, Elixir, New),
-                    Text = whittle_term:written(lists:keystore(elixir, 1, Config, {elixir, Now})),
-                    {unicode:characters_to_binary(["%% coding: utf-8\n", Text, ".\n"]),
+                    {whittle_term:to_text(lists:keystore(elixir, 1, Config, {elixir, Now})),
                      ["Whittle turned reboot_system_after_config off: the program "
                       "reads its configuration at start, without a restart"]};
                 [] -> {Bytes, []}

@@ -2,7 +2,7 @@
 %% OTP 29 reads from files.
 -module(whittle_term).
 
--export([parse/1, written/1, has_new_strings/1, new_keywords/1, tokens/1, all_tokens/1]).
+-export([parse/1, to_text/1, has_new_strings/1, new_keywords/1, tokens/1, all_tokens/1]).
 -export([begins/2, text/1, is_text/1, all/2]).
 
 %% The most letters and digits in a row. The time to read a number grows with the square of its
@@ -28,16 +28,17 @@ parse(Bytes) ->
             {error, ["it ", whittle_bounded:too_many_atoms(Limit)]}
     end.
 
-%% @doc Writes a term so that each OTP reads it. OTP 25 writes the atoms `maybe' and `else' without
-%% quotes, and they are keywords of OTP 27.
--spec written(term()) -> unicode:chardata().
-written(Term) ->
+%% @doc Writes a file with one term that `file:consult/1' of each OTP reads. OTP 25 writes the atoms
+%% `maybe' and `else' without quotes, and they are keywords of OTP 27.
+-spec to_text(term()) -> binary().
+to_text(Term) ->
     {ok, Tokens, _} = erl_scan:string(lists:flatten(io_lib:format("~tp", [Term])), 1,
                                       [return, text]),
-    [case erl_scan:text(Token) of
-         Word when Word =:= "maybe"; Word =:= "else" -> [$', Word, $'];
-         Text -> Text
-     end || Token <- Tokens].
+    Written = [case erl_scan:text(Token) of
+                   Word when Word =:= "maybe"; Word =:= "else" -> [$', Word, $'];
+                   Text -> Text
+               end || Token <- Tokens],
+    unicode:characters_to_binary(["%% coding: utf-8\n", Written, ".\n"]).
 
 %% @doc Tells whether a text has strings in a syntax that OTP 27 introduced.
 -spec has_new_strings(binary()) -> boolean().
