@@ -172,7 +172,33 @@ settings(System) ->
     lists:append([of_app(App) || App <- whittle_system:apps(System)])
         ++ [{root(Path), Terms}
             || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
-               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes, System)].
+               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes, System)]
+        ++ further(System).
+
+%% The kernel also reads the files that its configuration and the flag `-config' name. A program may
+%% have them in `priv'. Their paths are known only at a start, so the last name counts.
+further(System) ->
+    Names = maps:from_list([{last_name(Name), []} || Name <- further_names(System)]),
+    [{root([whittle_system:app_dir(App), $/, Path]), terms(Bytes)}
+     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+        is_map_key(filename:basename(Path), Names)].
+
+further_names(System) ->
+    [Name || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
+             lists:member(filename:basename(Path), [<<"sys.config">>, <<"sys.config.src">>]),
+             [Config] <- [terms(template(Bytes, System))], length(Config) >= 0,
+             Name <- Config, io_lib:char_list(Name)]
+        ++ lists:append([configs(Words) || {_, Words} <- flag_words(System)]).
+
+configs(["-config", Name | Words]) -> [Name | configs(Words)];
+configs([_ | Words]) -> configs(Words);
+configs([]) -> [].
+
+%% The kernel adds the extension too.
+last_name(Name) ->
+    unicode:characters_to_binary(filename:rootname(filename:basename(Name), ".config")
+                                 ++ ".config").
 
 of_app(#{name := Name, spec := {application, _, Props}}) ->
     [{root(application(Name)), Value} || {Key, Value} <- Props,

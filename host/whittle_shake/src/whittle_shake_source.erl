@@ -161,7 +161,9 @@ script(Bytes) ->
     Aliases = aliases(Text),
     Modules = lists:usort([M || [Name] <- found("(" ++ name() ++ ")", Text),
                                 M <- modules(Name, Aliases)]),
-    Words = lists:append(found("([a-z_]\\w*[?!]?)", Text)),
+    Found = lists:append(found("([a-z_]\\w*[?!]?)", Text)),
+    %% `use M' calls the macro `__using__' of M.
+    Words = Found ++ [<<"__using__">> || lists:member(<<"use">>, Found)],
     #{calls => [{modules(Name, Aliases), maps:from_keys(Functions, [])}
                 || {Name, Functions} <- groups("(" ++ name() ++ ")\\.([a-z_]\\w*[?!]?)", Text)]
           ++ [{known(Name), maps:from_keys(Functions, [])}

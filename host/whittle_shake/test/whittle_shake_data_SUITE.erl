@@ -7,6 +7,7 @@
 -export([all/0]).
 -export([attributes/1, attributes_of_tools/1, attributes_by_beam_lib/1, modules/1, funs/1,
          features_of_configuration/1, variables_of_configuration/1, features_of_files/1,
+         further_configurations/1,
          modules_through/1, modules_in_files/1, keys/1, files/1, tables/1,
          deflated_files/1, other_files/1, archives/1, scripts/1, flags/1, variables/1,
          lists_without_what_is_gone/1]).
@@ -142,6 +143,18 @@ variables_of_configuration(_) ->
                  [Mfa || {{target, _, _} = Mfa, _}
                              <- whittle_shake_roots:named_calls(System, [], #{})]),
     ?assertEqual([], Notes(crash, <<"notes.src">>, Template)).
+
+%% The kernel reads such a file, and the program reads none.
+further_configurations(_) ->
+    Main = {a, ["-module(a). -export([main/0]). main() -> ok."]},
+    Files = #{<<"priv/more.config">> => <<"[{a, [{f, fun target:live/0}]}].">>},
+    Plain = system([Main, ?TARGET], Files),
+    Config = fun(Text) -> whittle_system:put_file(<<"sys.config">>,
+                                                  #{mode => 8#644, bytes => Text}, Plain) end,
+    [?assertEqual({Live, lists:member({target, live, 0}, hot(System))}, {Live, Live})
+     || {Live, System} <- [{false, Plain}, {true, Config(<<"[\"../lib/a/priv/more\"].">>)},
+                           {false, Config(<<"[\"other\"].">>)},
+                           {true, put_flags("-config ${ROOT}/priv/more.config", Plain)}]].
 
 %% Files in priv turn features on likewise, if the program reads them.
 features_of_files(_) ->

@@ -5,7 +5,8 @@
 
 -export([all/0]).
 -export([headers/1, other_files/1, no_erlang/1, runtime_exs/1, macros/1, comments/1,
-         aliases/1, long_words/1, long_names/1, many_names/1, many_aliases/1, many_functions/1,
+         aliases/1, long_words/1,
+         using/1, long_names/1, many_names/1, many_aliases/1, many_functions/1,
          in_a_plan/1]).
 
 all() -> [F || {F, 1} <- ?MODULE:module_info(exports), F =/= module_info].
@@ -93,6 +94,12 @@ aliases(_) ->
     ?assertEqual([{'Elixir.Dotenv', 'env!', 0}, {'Elixir.My.A', b, 0}, {'Elixir.My.B.C', d, 0},
                   {'Elixir.My.Server', go, 0}, {'Elixir.Other.Long', e, 0}],
                  [Mfa || {Mfa, _} <- Calls]).
+
+using(_) ->
+    Exports = #{'Elixir.My' => [{'MACRO-__using__', 2}]},
+    {Calls, _} = found(with_script("use My\n"), Exports),
+    ?assertEqual([{'Elixir.My', 'MACRO-__using__', 2}], [Mfa || {Mfa, _} <- Calls]),
+    ?assertMatch({[], _}, found(with_script("alias My\n"), Exports)).
 
 %% A key in hexadecimal is no atom.
 long_words(_) ->
