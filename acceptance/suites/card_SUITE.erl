@@ -6,6 +6,8 @@
 %% `make boards' runs it.
 -module(card_SUITE).
 
+-import(machine, [expect/2]).
+
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
@@ -277,17 +279,6 @@ installed(Port, Image) ->
 said(Board, Command, Expression) ->
     machine:say(Board, [Command, $\n]),
     expect(Board, Expression).
-
-%% Waits for a line, and skips other lines.
-expect(Board, Expression) ->
-    case machine:line(Board) of
-        ended -> error({ended, Expression});
-        Line ->
-            case re:run(Line, Expression, [{capture, none}]) of
-                match -> Line;
-                nomatch -> expect(Board, Expression)
-            end
-    end.
 
 %% Tells whether the boot loader has said a text on the serial line.
 says(Board, Text) -> says(machine:uart(Board), Text, <<>>).

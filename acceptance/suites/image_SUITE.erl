@@ -7,6 +7,8 @@
 %% `make test' builds no VM for 64-bit ARM, `make boards' does.
 -module(image_SUITE).
 
+-import(machine, [expect/2]).
+
 -include_lib("stdlib/include/assert.hrl").
 
 -export([all/0, groups/0, init_per_suite/1, end_per_suite/1, init_per_group/2, end_per_group/2]).
@@ -387,15 +389,4 @@ carry(Ends, Joined) ->
         cut -> carry(Ends, false);
         join -> carry(Ends, true);
         {tcp_closed, _} -> carry(Ends, Joined)
-    end.
-
-%% Waits for a line that contains the expression, and skips other lines.
-expect(Board, Expression) ->
-    case machine:line(Board) of
-        ended -> error({ended, Expression});
-        Line ->
-            case re:run(Line, Expression, [{capture, none}]) of
-                match -> Line;
-                nomatch -> expect(Board, Expression)
-            end
     end.

@@ -9,7 +9,7 @@
 -module(machine).
 
 -export([missing/0, kernel/1, initramfs/2]).
--export([start/3, boot/2, boot_unwired/1, line/1, say/2, ended/1, stop/1]).
+-export([start/3, boot/2, boot_unwired/1, line/1, expect/2, say/2, ended/1, stop/1]).
 -export([press/1, lines/1, uart/1, hang/1]).
 
 -export_type([machine/0]).
@@ -165,6 +165,18 @@ line(#{port := Port} = Machine, Before) ->
             string:trim(<<Before/binary, Text/binary>>, trailing, "\r");
         {Port, {exit_status, _}} -> ended
     after ?PATIENCE_MS -> error(silent)
+    end.
+
+%% @doc Waits for a line that contains an expression, and skips other lines.
+-spec expect(machine(), string()) -> binary().
+expect(Machine, Expression) ->
+    case line(Machine) of
+        ended -> error({ended, Expression});
+        Line ->
+            case re:run(Line, Expression, [{capture, none}]) of
+                match -> Line;
+                nomatch -> expect(Machine, Expression)
+            end
     end.
 
 %% @doc Types text on the console of a machine that boot/2 started.

@@ -4,8 +4,6 @@
 #include "input.h"
 #include "template.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -97,20 +97,12 @@ removal_from_cache(Config) ->
     Name = "otp-25-0123456789abcdef",
     made:file(filename:join([Cache, "locks", Name]), ""),
     made:file(filename:join([Cache, "work", Name ++ "@A", "file"]), "left by another build"),
-    {Port, Pipe} = working("sweeps", Config),
-    terminate(Port),
-    [] = made:expect(Port, "suspending"),
-    ok = file:close(Pipe),
-    ?assertMatch({143, _}, made:ended(Port)),
+    ?assertMatch({143, _}, terminated("sweeps", Config)),
     ?assertEqual({ok, []}, file:list_dir_all(filename:join(Cache, "work"))).
 
 %% The other files are removed, and the message names the rest.
 undo_that_fails(Config) ->
-    {Port, Pipe} = working("raises", Config),
-    terminate(Port),
-    [] = made:expect(Port, "suspending"),
-    ok = file:close(Pipe),
-    {1, Said} = made:ended(Port),
+    {1, Said} = terminated("raises", Config),
     ?assertMatch({match, _}, re:run(Said, "stopped, but could not remove nowhere "
                                           ".*on_purpose")),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
@@ -118,11 +110,7 @@ undo_that_fails(Config) ->
 
 %% A disk that was written in part: the message says so in place of the script's message.
 change_that_stays(Config) ->
-    {Port, Pipe} = working("changes", Config),
-    terminate(Port),
-    [] = made:expect(Port, "suspending"),
-    ok = file:close(Pipe),
-    {1, Said} = made:ended(Port),
+    {1, Said} = terminated("changes", Config),
     ?assertMatch({_, _}, binary:match(Said, <<"whittle: stopped; /dev/x has a part of a card\n">>)),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
@@ -173,6 +161,14 @@ at_once(Config) ->
     ?assertMatch({143, _}, made:ended(Port)),
     ?assertEqual([], [Mark || Mark <- proplists:get_value(marks, Config),
                               filelib:is_file(Mark)]).
+
+%% Terminates the work when its files are there, and returns the exit code and the output.
+terminated(Work, Config) ->
+    {Port, Pipe} = working(Work, Config),
+    terminate(Port),
+    [] = made:expect(Port, "suspending"),
+    ok = file:close(Pipe),
+    made:ended(Port).
 
 %% Starts a VM whose worker is in a call that reads from a pipe. It returns the VM and the other
 %% end of the pipe.

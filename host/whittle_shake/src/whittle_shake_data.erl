@@ -106,9 +106,7 @@ lists(System, Program, Modules) ->
 %% The files that the user packs: those of applications, and those beside the configuration of a
 %% release.
 files(System) ->
-    [{iolist_to_binary([whittle_system:app_dir(App), $/, Path]), Bytes}
-     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files))]
+    whittle_system:input_files(System)
         ++ [{Path, Bytes} || {Path, #{bytes := Bytes}}
                                  <- lists:sort(maps:to_list(whittle_system:files(System)))].
 

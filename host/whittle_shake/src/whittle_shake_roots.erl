@@ -169,26 +169,25 @@ device(Ours, System, Modules) ->
 
 %% The terms that configure the applications, each with its origin.
 settings(System) ->
-    lists:append([of_app(App) || App <- whittle_system:apps(System)])
-        ++ [{root(Path), Terms}
+    Read = [{Path, Terms}
             || {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(whittle_system:files(System))),
-               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes, System)]
-        ++ further(System).
+               Terms <- of_file(filename:basename(Path), filename:extension(Path), Bytes, System)],
+    lists:append([of_app(App) || App <- whittle_system:apps(System)])
+        ++ [{root(Path), Terms} || {Path, Terms} <- Read]
+        ++ further(Read, System).
 
 %% The kernel also reads the files that its configuration and the flag `-config' name. A program may
 %% have them in `priv'. Their paths are known only at a start, so the last name counts.
-further(System) ->
-    Names = maps:from_list([{last_name(Name), []} || Name <- further_names(System)]),
-    [{root([whittle_system:app_dir(App), $/, Path]), terms(Bytes)}
-     || #{files := Files, origin := #{kind := input}} = App <- whittle_system:apps(System),
-        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files)),
+further(Read, System) ->
+    Names = maps:from_list([{last_name(Name), []} || Name <- further_names(Read, System)]),
+    [{root(Path), terms(Bytes)}
+     || {Path, Bytes} <- whittle_system:input_files(System),
         is_map_key(filename:basename(Path), Names)].
 
-further_names(System) ->
-    [Name || {Path, #{bytes := Bytes}} <- maps:to_list(whittle_system:files(System)),
+further_names(Read, System) ->
+    [Name || {Path, [Config]} <- Read,
              lists:member(filename:basename(Path), [<<"sys.config">>, <<"sys.config.src">>]),
-             [Config] <- [terms(template(Bytes, System))], length(Config) >= 0,
-             Name <- Config, io_lib:char_list(Name)]
+             length(Config) >= 0, Name <- Config, io_lib:char_list(Name)]
         ++ lists:append([configs(Words) || {_, Words} <- flag_words(System)]).
 
 configs(["-config", Name | Words]) -> [Name | configs(Words)];

@@ -19,7 +19,7 @@
 %% Modules that are loaded on their first call
 -export([cold/1, set_cold/2, companion/1, companion_of/1, removed/1, set_removed/2]).
 %% Files and environment of the release
--export([files/1, put_file/3, env/1, put_env/3]).
+-export([files/1, input_files/1, put_file/3, env/1, put_env/3]).
 %% Queries of other applications
 -export([natives/1, is_notice/1, sizes/1, format_error/1, details/1]).
 %% The ledger
@@ -222,6 +222,14 @@ companion_of(Module) ->
 %% `runtime.exs', ….
 -spec files(system()) -> #{path() => file()}.
 files(#system{files = Files}) -> Files.
+
+%% @doc Lists the files of the input's applications, without their modules, each with its path in
+%% the pack and its bytes.
+-spec input_files(system()) -> [{path(), binary()}].
+input_files(System) ->
+    [{iolist_to_binary([app_dir(App), $/, Path]), Bytes}
+     || #{files := Files, origin := #{kind := input}} = App <- apps(System),
+        {Path, #{bytes := Bytes}} <- lists:sort(maps:to_list(Files))].
 
 %% @doc Adds or replaces a file of the release.
 -spec put_file(path(), file(), system()) -> system().
